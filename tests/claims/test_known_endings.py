@@ -213,8 +213,9 @@ PREGNANT = [("condition", "pregnant"), ("condition", "enceinte")]
         ("Turns out I'm not diabetic after all, they mixed up the samples", [("condition", "diabetic")]),
         ("I never had asthma, it was misdiagnosed", [("condition", "asthma")]),
         ("The doctor says I don't have asthma after all", [("condition", "asthma")]),
-        ("The asthma diagnosis was wrong", [("condition", "asthma")]),
-        ("The allergy test came back: no nut allergy", [("allergy", "nuts")]),
+        ("My asthma diagnosis was wrong", [("condition", "asthma")]),
+        ("My allergy test came back: no nut allergy", [("allergy", "nuts")]),
+        ("I was misdiagnosed with asthma", [("condition", "asthma")]),
         ("They tested me and I'm not allergic to latex", [("allergy", "latex")]),
         ("I'm off the pill", [("medication", "the pill")]),
         ("I'm not vegan, I never said that", [("diet", "vegan")]),
@@ -247,6 +248,53 @@ PREGNANT = [("condition", "pregnant"), ("condition", "enceinte")]
 )
 def test_health_ends_with_what_was_an_error_and_with_all_that_is_denied(message, over):
     assert ended(message, HEALTH) == set(over)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "My son is not allergic to nuts.",
+        "Lea is not allergic to latex",
+        "My daughter's nut allergy was a misdiagnosis.",
+        "My daughter: no nut allergy!",
+        "The asthma diagnosis was wrong",
+        "He was misdiagnosed with asthma.",
+        "My son's doctor said there was no asthma.",
+        "My brother's scan showed no asthma.",
+        "My dad's asthma has cleared up",
+        "My cat is off the pill",
+        "My sister's pregnancy test was negative.",
+        "My cat had babies. The babies are here!",
+        "We had the twins yesterday, their parents were out.",
+        "We had a miscarriage two years ago and now I'm pregnant.",
+        "I had a miscarriage in 2015",
+        "Being vegan is fine, but my husband says: I'm not vegan!",
+        "My husband: I'm not vegan!",
+        "On Sundays I'm not vegan.",
+        "In Italy, I'm not vegan.",
+        "I don't take the pill now, I take it at night.",
+        "Mum moved out of her comfort zone.",
+        "I moved out of mum's bedroom.",
+    ],
+)
+def test_what_is_over_with_others_or_only_at_times_ends_nothing_of_the_user(message):
+    assert ended(message, HEALTH) == set()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "I switched from Bosch to Makita",
+        "I cancelled my account with Bosch",
+        "I moved from Bosch to the green ones",
+    ],
+)
+def test_a_customer_leaves_no_employer(message):
+    assert ended(message) == set()
+
+
+def test_a_stay_elsewhere_ends_no_home():
+    assert ended("We moved from Bonn to Madeira for the winter") == set()
 
 
 def test_what_stays_true_whatever_is_said_is_never_ended():

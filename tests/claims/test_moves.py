@@ -30,6 +30,8 @@ def location(message: str) -> str | None:
         "I live in the Matrix",
         "I live in Levi's and hoodies",
         "I moved to Claude from ChatGPT",
+        "I moved from Berlin to Ulm and back",
+        "I moved from Berlin to Zelp University",
     ],
 )
 def test_what_is_no_place_is_no_home(message):
@@ -49,6 +51,9 @@ def test_what_is_no_place_is_no_home(message):
         ("I live in Orange", "Orange"),
         ("I live in Zelp and my phone has no signal, for my broadband see below", "Zelp"),
         ("I live in Chapel Allerton, Leeds", "Chapel Allerton, Leeds"),
+        ("I moved to Zelp for the music scene", "Zelp"),
+        ("I moved from Bosch to London last year.", "London"),
+        ("I live in NRW", "NRW"),
     ],
 )
 def test_towns_that_no_list_knows_are_homes(message, home):
@@ -63,9 +68,23 @@ def test_towns_that_no_list_knows_are_homes(message, home):
         ("I moved from Zelp to Ombo", ("location", "Ombo")),
         ("I moved from Bosch to Stuttgart", None),
         ("I left Bosch for Siemens", ("employer", "Siemens")),
+        ("I left Bosch for Anna, she has a job in Rome", None),
+        ("I moved from Bosch to Berlin.", None),
+        ("I switched from Bosch to Siemens", None),
+        ("I switched jobs from Bosch to Zelp", ("employer", "Zelp")),
+        ("I've moved from Bosch to Makita, better salary", ("employer", "Makita")),
+        ("I moved from Bosch to Makita", None),
+        ("I moved from Bosch to Siemens phones", None),
+        ("We moved from Bosch to Siemens", None),
+        ("I moved from Bosch to Siemens. I moved from Siemens to ABB.", ("employer", "ABB")),
+        ("I moved from Bosch to Siemens and hated it, so I'm back at Bosch.", None),
+        ("I went from Zelp to Paris by train", None),
+        ("We've gone from Zelp to Madeira for our honeymoon", None),
+        ("I moved from Zelp to the Leeds office", None),
+        ("I moved from Zelp to Leeds and back", None),
         ("We left Zelp for Ombo on Friday", None),
         ("I left Bosch for Christmas", None),
-        ("I left Bosch for my kids", None),
+        ("I left Bosch for Lent", None),
         ("I might have moved from Bosch to Siemens", None),
         ("I moved from Zelp to Netflix", None),
         ("My boss moved from Bosch to Siemens", None),
@@ -77,3 +96,13 @@ def test_what_is_known_says_whether_a_move_is_one_of_jobs_or_of_homes(message, c
     found = [(one.key, one.value) for one in corrected_facts(message, facts)]
 
     assert found == ([] if corrected is None else [corrected])
+
+
+@pytest.mark.parametrize(
+    ("message", "is_certain"),
+    [("I moved from Bosch to Siemens", False), ("I changed jobs from Bosch to Siemens", True)],
+)
+def test_only_a_word_of_work_makes_a_new_employer_certain(message, is_certain):
+    found = corrected_facts(message, [Fact("employer", "Bosch", 0, 0)])
+
+    assert [one.changes for one in found] == [is_certain]

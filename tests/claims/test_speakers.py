@@ -36,6 +36,12 @@ def learned(message: str) -> dict[str, str]:
         "and then he goes, I'm from Texas",
         "my gran emailed, I live in Whitby now",
         "Léa a écrit :\nJ'habite à Lyon",
+        "lea 10:30\nI live in Ulm",
+        "Ольга, [29.11.26 10:32]\nI live in Ulm",
+        "Żaneta 10:32\nI live in Ulm",
+        "張偉 10:30\nI live in Ulm",
+        "Şule - I live in Ulm",
+        "I copied this from my friend's blog. I live in Ulm.",
     ],
 )
 def test_words_of_others_teach_nothing(message):
@@ -62,6 +68,16 @@ def test_words_of_others_teach_nothing(message):
         ("Posting this from the train. I live in Ulm", {"location": "Ulm"}),
         ("He goes to school in Hull. I live in York", {"location": "York"}),
         ("My mum's like me, I live in York", {"location": "York"}),
+        ("Wow - I'm 40 and I live in Ulm.", {"age": "40", "location": "Ulm"}),
+        ("Rex - my dog - is ill. I work at Asda.", {"employer": "Asda"}),
+        ("Coffee - I love it black. I live in Ulm.", {"location": "Ulm"}),
+        ("v1.2 - my favourite editor is vim", {"favorite_editor": "vim"}),
+        ("Dentist 14:30\nI live in Ulm.", {"location": "Ulm"}),
+        ("Frühstück\n7:00\nIch wohne in Ulm.", {"location": "Ulm"}),
+        ("bus 7:42\nI live in Ulm.", {"location": "Ulm"}),
+        ("I copied this from my CV. I work at Asda.", {"employer": "Asda"}),
+        ("Is what they sent correct? I live in Ulm.", {"location": "Ulm"}),
+        ("Rv by the lake. I live in Ulm.", {"location": "Ulm"}),
     ],
 )
 def test_what_only_looks_like_a_label_hides_nothing(message, facts):

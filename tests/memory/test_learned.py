@@ -193,7 +193,7 @@ def test_what_takes_the_place_of_something_ends_it(teller: Teller, key, value, l
     [
         ("location", "Texas", "I moved to Berlin.", {"location": "Berlin"}),
         ("name", "Steve", "Call me Stefan.", {"name": "Stefan"}),
-        ("employer", "Bosch", "I moved from Bosch to Siemens.", {"employer": "Siemens"}),
+        ("employer", "Bosch", "I changed jobs from Bosch to Siemens.", {"employer": "Siemens"}),
         ("employer", "Bosch", "I left Bosch for Siemens.", {"employer": "Siemens"}),
         ("employer", "Bosch", "I left Bosch, started at Siemens on Monday.", {"employer": "Siemens"}),
         ("location", "Kyiv", "I no longer live in Kyiv.", {}),
@@ -215,6 +215,16 @@ def test_what_says_that_something_changed_is_done_at_once(
     assert item.kind == ("changed" if now else "ended")
     assert teller.memory.undo(item.id).state == "undone"
     assert teller.state() == before
+
+
+def test_a_move_between_companies_without_a_word_of_work_is_proposed(teller: Teller) -> None:
+    teller.memory.set_fact("employer", "Bosch")
+    teller.now += 60
+
+    teller.tell("I moved from Bosch to Siemens.")
+
+    assert [item.value for item in teller.memory.learned(waiting_only=True)] == ["Siemens"]
+    assert teller.facts() == {"employer": "Bosch"}
 
 
 @pytest.mark.parametrize(

@@ -1033,6 +1033,8 @@ def test_a_fact_that_the_user_set_stays_what_a_message_only_contradicts():
 
     kept = "I'll keep what you set yourself until you change it. You work at Torbay Hospital."
     assert answers("I work at a school.") == (kept, "You work at Torbay Hospital.")
+    moved = answers("I moved from Torbay Hospital to Siemens.", "You work at Siemens.")
+    assert moved[1] == "You work at Torbay Hospital."
     # The memory takes these: one says that it is new, the other nothing else.
     assert answers("I work at a school now.") == (ACKNOWLEDGED, "You work at a school.")
     assert answers("I work at Torbay Hospital.", "You work at Torbay Hospital.")[0] == ACKNOWLEDGED

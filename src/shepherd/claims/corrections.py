@@ -1,20 +1,23 @@
 """Known values that a message corrects: "my car is blue, not grey" makes a grey Skoda blue.
 
 Such a sentence states no value by itself; what is known says what the corrected word belongs to. Who works at
-Bosch and moved "from Bosch to Siemens" works at Siemens; who lives in Metz has another home.
+Bosch and "moved from Bosch to Siemens" works at Siemens; who lives in Metz and moved "from Metz to Toul" has
+another home. Whoever works at Spotify and "switched from Spotify to Tidal" may have another app.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from shepherd.claims.keys import INSTRUCTIONS, LISTS, canonical_key, words_of
 from shepherd.claims.moves import MOVED_FROM, is_home, is_town
 from shepherd.claims.statements import own_sentences
 from shepherd.claims.successors import IT_IS, are_alike
-from shepherd.claims.wordings import rule, words
+from shepherd.claims.wordings import definition, rule, words
+from shepherd.given_names import GIVEN_NAMES
 from shepherd.types import Fact
 
 __all__ = ["Correction", "corrected_facts"]
@@ -35,12 +38,39 @@ _WORDINGS = tuple(
         rf"{_BEFORE}{_NEW}(?: now)?{_END}",
     )
 )
-_NEW_PLACE = re.compile(
-    rf"{MOVED_FROM}(?P<new>(?-i:[A-Z\u00c0-\u00de])[\w&'.-]*"
-    rf"(?: (?:(?:of|and|&|on|upon|the) )?(?-i:[A-Z\u00c0-\u00de0-9])[\w&'.-]*){{0,3}})",
+_NAMED = (
+    r"(?P<new>(?-i:[A-Z\u00c0-\u00de])[\w&'.-]*"
+    r"(?: (?:(?:of|and|&|on|upon|the) )?(?-i:[A-Z\u00c0-\u00de0-9])[\w&'.-]*){0,3})"
+)
+_NEW_PLACES = tuple(
+    re.compile(f"{wording}{_NAMED}", re.IGNORECASE)
+    for wording in (
+        MOVED_FROM,
+        r"(?<![\w'])(?P<who>i)(?:'ve| have)? (?:(?:just|recently|now|finally) )*(?P<verb>left|quit)"
+        r" (?P<old>[^,;:.!?]{2,50}?) for (?:the )?",
+    )
+)
+# What may follow a new home: no noun ("the Leeds office").
+_BEHIND_HOME = re.compile(
+    r"\W*$|\s*[.,;:!?()]|\s+(?:and|to|for|with|in|on|at|as|by|last|this|two|three|four|five|six|\d+|an?|the|because|when"
+    r"|where|after|before|since|so|but|now|recently|together|permanently|yesterday|today)\b",
     re.IGNORECASE,
 )
-_LEFT = re.compile(r"\b(?:left|quit) ", re.IGNORECASE)
+_BEHIND_EMPLOYER = re.compile(
+    r"\W*$|\s+(?:(?:last|this) (?:week|month|year|spring|summer|autumn|winter)|in (?:19|20)\d\d|now|recently"
+    r"|yesterday|\w+ (?:weeks|months|years) ago)\W*$",
+    re.IGNORECASE,
+)
+_OF_WORK = re.compile(
+    r"(?<!for my )(?<!for the )\b(?:jobs?|employers?|careers?|position|role|promotion|promoted|hired"
+    r"|recruited|headhunted|salary|pay rise|joined|work(?:ing)? (?:there|as)|started (?:as|working))\b",
+    re.IGNORECASE,
+)
+_COMPANY_IN_CAPITALS = re.compile(r"[A-Z][A-Z&]{2,4}")
+_BACK = re.compile(
+    r"\b(?:and|i'm|i am|went|came|moved|got) back\b|\bback (?:at|in|to|with|home)\b|\bre(?:turn|join)ed\b",
+    re.IGNORECASE,
+)
 _BEHIND_MARK = re.compile(r"[.;:]\s|, (?=my |our |the )")
 
 
@@ -76,9 +106,15 @@ def corrected_facts(text: str, facts: Iterable[Fact]) -> list[Correction]:
             key, value = concerned[0].key, _corrected(match, concerned[0].value)
             found[key] = Correction(key, value, sentence)
     for sentence, match in _moved(sentences):
-        for fact in current.values():
-            if _is_left(match, fact):
-                found[fact.key] = Correction(fact.key, match["new"].rstrip(".'"), sentence, changes=True)
+        for fact in [*current.values()]:
+            new = match["new"].rstrip(".'")
+            if _is_left(match, fact, new):
+                # "I left Bosch" ends it; "I moved from Apple to Google" may be about a telephone.
+                leaves = match["verb"].casefold() in ("left", "quit")
+                is_certain = leaves or _named(fact) == "location" or _OF_WORK.search(sentence) is not None
+                found[fact.key] = Correction(fact.key, new, sentence, changes=is_certain)
+                # "I moved from Bosch to Siemens. I moved from Siemens to ABB."
+                current[fact.key] = replace(fact, value=new)
     return [*found.values()]
 
 
@@ -94,29 +130,51 @@ def _told(sentence: str) -> Iterator[re.Match[str]]:
                 yield match
 
 
-def _moved(sentences: Iterable[str]) -> Iterator[tuple[str, re.Match[str]]]:
+def _moved(sentences: Sequence[str]) -> Iterator[tuple[str, re.Match[str]]]:
     """Yield who moved from one place or company to another, and stayed there."""
-    for sentence in sentences:
-        match = _NEW_PLACE.search(sentence.replace("\u2019", "'"))
-        if match is None or any(
+    last_back = max((number for number, one in enumerate(sentences) if _BACK.search(one)), default=-1)
+    for number, sentence in enumerate(sentences):
+        if number < last_back or any(
             rule(name).search(sentence) for name in ("unreal", "reported", "negations", "a story", "past")
         ):
             continue
-        yield sentence, match
+        plain = sentence.replace("\u2019", "'")
+        for match in (match for wording in _NEW_PLACES for match in wording.finditer(plain)):
+            if not _BACK.search(plain, match.end()):
+                yield sentence, match
 
 
-def _is_left(match: re.Match[str], fact: Fact) -> bool:
-    """Return whether a fact is the employer or the home that somebody moved from, to another of its kind."""
+def _named(fact: Fact) -> str:
     known = canonical_key(fact.key)
-    name = fact.key if known is None else known.name
+    return fact.key if known is None else known.name
+
+
+def _is_left(match: re.Match[str], fact: Fact, new: str) -> bool:
+    """Return whether a fact is the employer or the home that somebody moved from, to another of its kind.
+
+    People switch from a company as customers as well: a new employer needs a word of work, or "I moved" or
+    "I left", a well-known company and nothing more.
+    """
+    name, behind = _named(fact), match.string[match.end("new") :]
     old, value = match["old"].casefold().removeprefix("the "), fact.value.casefold().removeprefix("the ")
     if not old or not (f"{value} ".startswith((f"{old} ", f"{old}, ")) or old == value):
         return False
     if name == "employer":
-        return not is_town(match["new"])
-    # "We left London for Cornwall on Friday" is a journey.
-    is_journey = _LEFT.search(match[0]) is not None
-    return name == "location" and not is_journey and is_home(match["new"], f"I live in {match['new']}.")
+        is_named = not is_town(new) and new.split(maxsplit=1)[0].casefold() not in GIVEN_NAMES
+        return is_named and (_is_at_work(match, behind) or _is_bare_move(match, new, behind))
+    has_moved = match["verb"].casefold() in ("moved", "relocated") and _BEHIND_HOME.match(behind) is not None
+    return name == "location" and has_moved and is_home(new, f"I moved to {new}.")
+
+
+def _is_at_work(match: re.Match[str], behind: str) -> bool:
+    is_move = match["verb"].casefold() not in ("left", "quit")
+    return is_move and _OF_WORK.search(match.string) is not None and _BEHIND_HOME.match(behind) is not None
+
+
+def _is_bare_move(match: re.Match[str], new: str, behind: str) -> bool:
+    is_company = definition("firm").fullmatch(new) or _COMPANY_IN_CAPITALS.fullmatch(new)
+    is_mine = match["who"].casefold() == "i" and match["verb"].casefold() in ("moved", "left", "quit")
+    return is_mine and is_company is not None and _BEHIND_EMPLOYER.match(behind) is not None
 
 
 def _is_alike(old: str, new: str) -> bool:
@@ -128,8 +186,7 @@ def _is_alike(old: str, new: str) -> bool:
 
 def _is_about(match: re.Match[str], fact: Fact) -> bool:
     """Return whether a fact has the words that are corrected, and is about what they are said of."""
-    known = canonical_key(fact.key)
-    name = fact.key if known is None else known.name
+    name = _named(fact)
     if name in LISTS or name == INSTRUCTIONS or _part(match["old"]).search(fact.value) is None:
         return False
     topic = {word.casefold() for word in match["topic"].split()}

@@ -37,6 +37,13 @@ _THEN = (
     r"|(?:an?|a few|a couple of|two|three|four|five|six|\d+) (?:weeks?|months?|years?) (?:ago|later)\b)"
     r"(?!.*\b(?:again|back|returned|rejoined|re-joined)\b)"
 )
+# Nothing follows but a time shortly before now, and nothing else is told of it: "…, and now I'm pregnant".
+_LATELY = (
+    r"(?=\W*$|[,.;!(]| (?:last (?:night|week|month|\w+day)|on \w+day|yesterday|today"
+    rf"|this (?:morning|week|month)|in (?:{_MONTH})|at \d+ weeks|gestern|letzte woche|hier|ayer|and|so"
+    r"|because|again)\b)"
+    rf"(?!.*(?:{_MARK}|\b(?:ago|vor|il y a|hace|before|years?|(?:19|20)\d\d)\b))"
+)
 # Sections of the wordings for the keys of each kind of fact.
 _SECTIONS = {
     "work": ("all", "for a time", "was for a time", "work", "work alone", "left named"),
@@ -44,19 +51,28 @@ _SECTIONS = {
     "spouse": ("partner", "divorced alone", "someone"),
     "partner": ("partner", "single alone", "someone"),
     "kin": ("someone",),
-    "role": ("all", "for a time", "was for a time", "role", "role alone", "someone"),
+    "role": ("all", "as a customer", "for a time", "was for a time", "role", "role alone", "someone"),
     "animal": ("for a time", "animal"),
-    "named": ("all", "animal", "thing", "role"),
-    "thing": ("all", "for a time", "thing"),
-    "activity": ("all", "for a time", "was for a time", "activity", "given up named"),
-    "business": ("all", "for a time", "activity", "thing"),
-    "health": ("all", "health", "misdiagnosed", "denied"),
-    "pregnancy": ("all", "health", "misdiagnosed", "denied", "pregnancy alone"),
-    "episodes": ("all", "health", "misdiagnosed"),
-    "allergy": ("all", "health", "denied allergy"),
+    "named": ("all", "as a customer", "animal", "thing", "role"),
+    "thing": ("all", "as a customer", "for a time", "thing"),
+    "activity": ("all", "as a customer", "for a time", "was for a time", "activity", "given up named"),
+    "business": ("all", "as a customer", "for a time", "activity", "thing"),
+    "health": ("all", "as a customer", "health", "misdiagnosed", "denied"),
+    "pregnancy": ("all", "as a customer", "health", "misdiagnosed", "denied", "pregnancy alone"),
+    "episodes": ("all", "as a customer", "health", "misdiagnosed"),
+    "allergy": ("all", "as a customer", "health", "denied allergy"),
     "avoided": ("avoided",),
     "disliked": ("disliked",),
-    "diet": ("all", "for a time", "was for a time", "health", "diet alone", "misdiagnosed", "denied"),
+    "diet": (
+        "all",
+        "as a customer",
+        "for a time",
+        "was for a time",
+        "health",
+        "diet alone",
+        "misdiagnosed",
+        "denied",
+    ),
     "household": ("household", "someone"),
     "place": ("for a time", "place", "left named"),
 }
@@ -87,6 +103,30 @@ _LASTING = frozenset(
         "trait", "fears", "children", "siblings", "grandchildren", INSTRUCTIONS,
     )
 )  # fmt: skip
+# Of the user's own body or taste: what is over with others ends nothing here.
+_OF_ONESELF = ("health", "pregnancy", "episodes", "allergy", "avoided", "disliked", "diet")
+_MYSELF = re.compile(
+    r"(?<![\w'])(?:i|im|me|my|we|our|ich|mein\w*|unser|je|j(?=')|nous|on a|soy|estoy|tengo|perdí|perdimos"
+    r"|hemos|tuve|sufrí|di a luz|he (?:perdido|tenido|dado)|mi|nuestro)(?!\w)"
+)
+# "I was | misdiagnosed with asthma"
+_I_BEFORE = re.compile(
+    r"(?<![\w'])(?:i|we)(?:'(?:m|ve|re|d))?"
+    r"(?: (?:am|are|was|were|have|had|got|been|can|may|also|just|now|finally|actually|really|recently))*\s*$"
+)
+_OTHERS = re.compile(r"(?<![\w'])(?:he|she|they|him|her|them|his|their|er|sie|il|elle|él|ella)(?!\w)")
+# What may stand before a denial in its clause; "on Sundays I'm not vegan" denies little.
+_BEFORE_DENIAL = re.compile(
+    r"(?:(?P<clause>.*)(?:[,;:.!\u2013\u2014-]|\b(?:and|but|so|that|because)\b))?"
+    r"\s*(?:(?:the|my|our|me|no|well|oh|actually|it|turns|out|that)\s+)*"
+)
+_AT_TIMES = re.compile(
+    r"\W*(?:on|at|in|for|during|over|every|when|whenever|while|today|tonight|sometimes|am|im|beim|le|les|en|pour"
+    r"|los|las|por|para)\b[^,]*$"
+)
+_IS_PREGNANT = re.compile(
+    rf"(?<![\w'])(?:i'm|i am|im|ich bin|je suis|estoy) (?:(?:now|again|jetzt|wieder|de nouveau) )*{_MARK}"
+)
 # "My dog", "the car": the key says what it is.
 _NAMED_BY_KEY = ("spouse", "partner", "kin", "role", "animal", "named", "thing")
 # "I bought a Kindle and sold it"
@@ -128,10 +168,12 @@ _FOR_IT = re.compile(r"(?<![\w'])(?:him|her|it|them|the lot|our old (?:boy|girl|
 _BEFORE_IT = re.compile(rf"\b(?:before|after|like|unlike|than|besides|off) {_MARK}")
 # What they say is so.
 _EXPERT = re.compile(
-    r"\b(?:doctor|doc|gp|consultant|allergist|specialist|surgeon|dieti[ct]ian|nurse|clinic|hospital"
+    r"(?<!'s )\b(?:doctor|doc|gp|consultant|allergist|specialist|surgeon|dieti[ct]ian|nurse|clinic|hospital"
     r"|psychiatrist|dentist|physio|tests?|retest|results?) (?:has |have |had )?(?:says?|said|told)"
 )
 _CLAUSE = re.compile(r"[,;:\u2013\u2014(]| (?:and|but|so|because|then|though|although) ")
+# "My husband says: I'm not vegan"
+_CLAUSE_OF_SPEAKER = re.compile(r"[,;(]| (?:and|but|so|because|then|though|although) ")
 _NOT_SO = re.compile(
     r"\b(?:when|once|until|till|before|if|unless|whether|not|never|nearly|almost|nobody|dreamt|dreamed|tomorrow"
     r"|scared|terrified|dread\w*|next (?:week|month|year)|rumou?rs?)\b|n't\b"
@@ -246,14 +288,15 @@ def _role(key: str) -> str:
 
 # Users name the roles.
 @lru_cache(256)
-def _wordings(section: str, role: str) -> tuple[re.Pattern[str], ...]:
+def _wordings(section: str, role: str, of_oneself: bool) -> tuple[re.Pattern[str], ...]:
     return tuple(
         re.compile(
             line.replace("{i} ", _SUBJECT)
-            .replace("{it}", _MARK)
+            .replace("{it}", rf"(?:my )?{_MARK}" if of_oneself else _MARK)
             .replace("{role}", role)
             .replace("{then}", _THEN)
             .replace("{end}", _END)
+            .replace("{lately}", _LATELY)
         )
         for line in endings()[section]
     )
@@ -295,8 +338,12 @@ def _forms(token: str) -> str:
 
 def _place(sentences: Sequence[str], mentions: re.Pattern[str] | None, kind: str, role: str) -> int | None:
     """Return the number of the sentence that says that a fact is over."""
-    marked = [_marked(sentence, mentions) for sentence in sentences]
+    of_oneself = kind in _OF_ONESELF
+    marked = [_marked(sentence, mentions, of_oneself=of_oneself) for sentence in sentences]
     is_named = any(_MARK in sentence for sentence in marked)
+    # "I lost the baby last year, and I'm pregnant again"
+    if kind == "pregnancy" and any(map(_IS_PREGNANT.search, marked)):
+        return None
     for number, sentence in enumerate(marked):
         # "We had to say goodbye to our old boy. Rex went very peacefully."
         is_followed = is_named and kind in _PRONOMINAL and not _BEFORE_IT.search(sentence)
@@ -306,26 +353,60 @@ def _place(sentences: Sequence[str], mentions: re.Pattern[str] | None, kind: str
                 is_here = _MARK in text or (is_named and section.endswith("named"))
                 if not is_here and not section.endswith("alone"):
                     continue
-                if kind == "allergy" and section == "all" and not _OF_ALLERGY.search(text):
+                if kind == "allergy" and section in ("all", "as a customer") and not _OF_ALLERGY.search(text):
                     continue
-                if any(_is_said(text, match) for match in _matches(text, section, role)):
-                    return number
+                for match in _matches(text, section, role, of_oneself=of_oneself):
+                    if of_oneself and not _is_of_user(text, match, marked):
+                        continue
+                    if section.startswith("denied") and not _is_plain_denial(text[: match.start()]):
+                        continue
+                    if _is_said(text, match):
+                        return number
     return None
 
 
-def _marked(sentence: str, mentions: re.Pattern[str] | None) -> str:
+def _marked(sentence: str, mentions: re.Pattern[str] | None, *, of_oneself: bool) -> str:
+    """Return a sentence with marks for the mentions; of what is of the user's own body, "my" is left."""
     if mentions is None:
         return sentence
-    return mentions.sub(
-        lambda match: match[0] if _ONE_OF.search(sentence[: match.start()]) else _MARK, sentence
-    )
+
+    def mark(match: re.Match[str]) -> str:
+        if _ONE_OF.search(sentence[: match.start()]):
+            return match[0]
+        return f"my {_MARK}" if of_oneself and match[0].startswith("my ") else _MARK
+
+    return mentions.sub(mark, sentence)
 
 
-def _matches(text: str, section: str, role: str) -> Iterator[re.Match[str]]:
+def _matches(text: str, section: str, role: str, *, of_oneself: bool) -> Iterator[re.Match[str]]:
     if section == "role alone" and not role:
         return
-    for wording in _wordings(section, role if section == "role alone" else ""):
+    for wording in _wordings(section, role if section == "role alone" else "", of_oneself):
         yield from wording.finditer(text)
+
+
+def _is_of_user(text: str, match: re.Match[str], sentences: Iterable[str]) -> bool:
+    """Return whether a wording says "I", "me" or "my", or lacks a subject in a message about nobody else."""
+    if _MYSELF.search(match[0]) or _I_BEFORE.search(text[: match.start()]):
+        return True
+    is_elliptic = match.re.pattern.startswith(_SUBJECT) and match.start() == 0
+    return is_elliptic and not any(map(_speaks_of_others, sentences))
+
+
+def _speaks_of_others(sentence: str) -> bool:
+    return _OTHERS.search(sentence) is not None or _people().search(sentence) is not None
+
+
+@lru_cache(1)
+def _people() -> re.Pattern[str]:
+    named = "|".join(definition(name).pattern for name in ("kin", "animal", "person"))
+    return re.compile(rf"(?<!\w)(?:{named})(?!\w)", re.IGNORECASE)
+
+
+def _is_plain_denial(before: str) -> bool:
+    """Return whether a denial begins its clause, without a time or a place: "in Italy, I'm not vegan"."""
+    begun = _BEFORE_DENIAL.fullmatch(_EXPERT.sub("", before))
+    return begun is not None and not _AT_TIMES.match(begun["clause"] or "")
 
 
 def _is_said(text: str, match: re.Match[str]) -> bool:
@@ -341,7 +422,12 @@ def _is_said(text: str, match: re.Match[str]) -> bool:
     is_own = bool(told[1]) and behind.startswith((" ", "'") if not told[2] else " ")
     if is_own and rule("not for good", begins=True).match(behind):
         return False
-    said = _EXPERT.sub("", before)
-    if _NOT_SO.search(before) or rule("unreal").search(before) or rule("reported").search(said):
+    if _NOT_SO.search(before) or rule("unreal").search(before):
+        return False
+    said = _EXPERT.sub("", _CLAUSE_OF_SPEAKER.split(text[: match.start()])[-1])
+    if rule("reported").search(said):
+        return False
+    # "My husband: I'm not vegan!"
+    if said.rstrip().endswith(":") and _speaks_of_others(said):
         return False
     return not rule("unreal", begins=True).match(after)

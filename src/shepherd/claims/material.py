@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from shepherd.claims.speakers import FIRST_PERSON, begin_of_others
+from shepherd.claims.speakers import FIRST_PERSON, without_others
 from shepherd.claims.wordings import alternatives, rule
 from shepherd.escaping import without_blocks
 
@@ -110,7 +110,7 @@ def own_words(message: str) -> str:
         text = pattern.sub(GAP, text)
     text = _CODE_LINE.sub(GAP, text)
     text = _QUOTED.sub(lambda match: match[0][1:-1] if _ONE_WORD.match(match[0]) else GAP, text)
-    return text[: begin_of_others(text)]
+    return without_others(text, GAP)
 
 
 def _is_standing(text: str) -> bool:
@@ -141,6 +141,11 @@ def _documents() -> tuple[re.Pattern[str], ...]:
     by = r"(?:from|by|von|de|da|van) "
     somebody = r"(?:(?!\b(?:and|but|so|because|i|we|und|et|y)\b)[^.!?:,\n\u2013\u2014]){1,40}?"
     behind = r"[^.!?:\n]{0,40}?[.!?:,\n\u2013\u2014-]+"
+    told = behind.replace(".!?:,", ".!:,")  # "Is what they sent correct?"
+    own = (
+        r"(?!(?: \w+){0,2} (?:my|our) (?:own|old|cv|r[eé]sum[eé]|notes?|profile|bio|diary|journal|blog"
+        r"|website|calendar|drafts?|linkedin|phone|documents?|files?|app)\b)"
+    )
     return tuple(
         re.compile(pattern, re.IGNORECASE)
         for pattern in (
@@ -152,10 +157,10 @@ def _documents() -> tuple[re.Pattern[str], ...]:
             rf"(?<!\w){alternatives('messages of the moment')} (?:just )?{by}{somebody}\s*[.!\u2026]+{first}",
             # "This is what my mum posted on Facebook.", "Ben wrote this."
             rf"(?:\A|(?<=[.!?\n]))\s*(?:(?!(?:i|i'm|we|wonder|know)\b)[\w']+ ){{0,4}}?what (?!i\b|we\b)"
-            rf"[\w' ]{{2,30}}? {alternatives('shared')}{behind}{first}",
+            rf"[\w' ]{{2,30}}? {alternatives('shared')}{told}{first}",
             rf"(?<![\w'-])(?!(?:i|we|i've|we've|just|also|have|had|has|already|finally)\b)[\w'-]+ (?:just )?"
             rf"{alternatives('shared')} (?:me |us )?(?:this|the following)\b{behind}{first}",
-            rf"(?<!\w){alternatives('found')}{behind}{first}",
+            rf"(?<!\w){alternatives('found')}{own}{behind}{first}",
             rf"(?:\A|(?<=[.!?\n]))(?:(?!\b(?:i|i'm|we)\b)[^.!?:\n]){{0,40}}?{document}[^.!?:\n]{{0,30}}"
             rf"\s[\u2013\u2014-]\s{first}",
         )

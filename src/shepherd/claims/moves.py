@@ -10,15 +10,14 @@ from shepherd.claims.wordings import alternatives, definition, rule, words
 __all__ = ["MOVED_FROM", "is_certain_move", "is_home", "is_town"]
 
 _CAPITAL = r"(?-i:[A-Z\u00c0-\u00de])"
-# "I've just moved from Bosch to Siemens", "I left Bosch for Siemens": X and the beginning of Y.
+# "I've just moved from Bosch to Siemens": X and the beginning of Y. "I went from X to Y" tells of a journey.
 MOVED_FROM = (
-    r"(?<![\w'])(?:i|we)(?:'ve| have)? (?:(?:just|recently|now|finally|also|since|both|all) )*"
-    r"(?:(?:moved|relocated|switched|transferred|changed|gone|went) (?:(?:away|over|across|jobs|straight) )*"
-    r"from|left|quit) (?P<old>[^,;:.!?]{2,50}?) (?:(?:over )?to|for(?! (?:christmas|easter|ramadan"
-    r"|thanksgiving|good|god|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july"
-    r"|august|september|october|november|december)\b)) (?:the )?"
+    r"(?<![\w'])(?P<who>i|we)(?:'ve| have)? (?:(?:just|recently|now|finally|also|since|both|all) )*"
+    r"(?P<verb>moved|relocated|switched|transferred|changed) (?:(?:away|over|across|jobs|employers|companies"
+    r"|house|straight) )*from (?P<old>[^,;:.!?]{2,50}?) (?:over )?to (?:the )?"
 )
 _FROM_TO = re.compile(MOVED_FROM, re.IGNORECASE)
+_AND_BACK = re.compile(r",? and (?:then )?(?:straight |right )?back\b", re.IGNORECASE)
 _MOVED = re.compile(r"\b(?:moved|moving|relocated|shifted|transferred)\b", re.IGNORECASE)
 # Endings that few but towns have, in English, German, French, Dutch and Scandinavian.
 _OF_TOWNS = re.compile(
@@ -30,6 +29,7 @@ _OF_TOWNS = re.compile(
 _SHORTEST_TOWN = 6
 _BEFORE_TOWNS = re.compile(r"(?:St\.?|San|Santa|Bad|Isle of|Isles of|Mount|Nether|Upper|Lower|Stoke) [A-Z]")
 _BETWEEN_TOWNS = re.compile(r"[ -](?:upon|on|sur|am|an der|ob der|under|le)[ -](?:the[ -])?[A-Z]")
+_END_OF_SERVICE = re.compile(r"\W*$|\s*[,.;!?]|\s+(?:and|but|so|because|as|last|this|now|too)\b")
 # Departments, wards and countries have short names in capitals alike.
 _ACRONYM = re.compile(r"[A-Z][A-Z&0-9]{1,4}")
 
@@ -40,6 +40,10 @@ def is_home(value: str, sentence: str) -> bool:
     "From Bosch to Siemens" is a change of jobs, and "from Metz to Toul" one of homes: one of the two has to
     be a town by its name, or the sentence has to speak of a home.
     """
+    if _AND_BACK.match(sentence.partition(value)[2]):
+        return False
+    if is_town(value):
+        return True
     if _is_no_place(value, sentence):
         return False
     moved = _FROM_TO.search(sentence)
@@ -47,11 +51,14 @@ def is_home(value: str, sentence: str) -> bool:
         return True
     old = moved["old"].removeprefix("the ").removeprefix("The ")
     is_place = not _is_no_place(old, sentence)
-    return is_place and (is_town(old) or is_town(value) or _speaks_of_home(sentence))
+    return is_place and (is_town(old) or _speaks_of_home(sentence))
 
 
 def is_certain_move(sentence: str, value: str, known: str) -> bool:
-    """Return whether a sentence says clearly that the user moved house: then a fact set by hand gives way."""
+    """Return whether a sentence that calls a home new says so clearly: then a fact set by hand gives way.
+
+    "I moved to Zelp" may be about an app; nothing else is than "moved", in English.
+    """
     if not _MOVED.search(sentence) or is_town(value) or _speaks_of_home(sentence):
         return True
     moved = _FROM_TO.search(sentence)
@@ -81,12 +88,15 @@ def _is_no_place(value: str, sentence: str) -> bool:
         return False
     if _brand().match(plain) or rule("software").fullmatch(plain):
         return True
-    # "I moved to Zelp for my energy"
+    # "I moved to Zelp for my energy", and not "for the music scene"
     behind = sentence.partition(value)[2]
-    if _institution().search(value) or rule("for a service", begins=True).match(behind):
+    service = rule("for a service", begins=True).match(behind)
+    is_service = service is not None and _END_OF_SERVICE.match(behind, service.end()) is not None
+    if is_service or _institution().search(value):
         return True
+    # People move to HR and QA, and live in NRW.
     is_shouted = sentence == sentence.upper()
-    return not is_shouted and _ACRONYM.fullmatch(value) is not None
+    return not is_shouted and _MOVED.search(sentence) is not None and _ACRONYM.fullmatch(value) is not None
 
 
 @cache
@@ -104,7 +114,8 @@ def _brand() -> re.Pattern[str]:
 def _institution() -> re.Pattern[str]:
     """Return the pattern of a name of something that people work in, or belong to, and do not live in."""
     return re.compile(
-        r"\b(?:hospital|infirmary|paediatrics|oncology|maternity|cardiology|radiology|intensive care"
+        r"\b(?:university|college|academy|school"
+        r"|hospital|infirmary|paediatrics|oncology|maternity|cardiology|radiology|intensive care"
         r"|theatres?)$"
         r"|\S (?:general|royal|bank|energy|mobile|media|music|insurance|council|party|department|dept"
         r"|broadband|plc|ltd|inc|gmbh|united|fc|prime|premium|airways|airlines|group|solutions|consulting|systems|partners"

@@ -592,7 +592,12 @@ def _as_told(
             for one in verdicts
             if one.key not in kept and (one.changes or not _has_less_detail(one, current))
         }
-        for part in corrected_facts(message.raw, older):
+        corrected = corrected_facts(message.raw, older)
+        are_own = {fact.key for fact in own()} if any(not part.changes for part in corrected) else set()
+        for part in corrected:
+            # What the user set stays until the proposal is accepted.
+            if not part.changes and part.key in are_own:
+                continue
             if part.key not in said or part.says_more_than(said[part.key]):
                 said[part.key] = part.value
         if said:
