@@ -88,10 +88,13 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def _add(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
+    from shepherd.model_files import model_from_any_folder
     from shepherd.providers.settings import parsed
 
     given = {key: getattr(arguments, key) for key in ("model", "base_url", "memory", "key_env")}
-    given["model"] = _from_anywhere(given["model"], arguments.kind)
+    if given["model"]:
+        is_elsewhere = not KINDS[arguments.kind].is_local
+        given["model"] = model_from_any_folder(given["model"], is_elsewhere=is_elsewhere)
     values = {key: parsed(key, text) for key, text in given.items() if text is not None}
     provider = table.add(arguments.name, {"kind": arguments.kind, **values})
     name = provider.name
@@ -104,13 +107,6 @@ def _add(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
         needs = "it needs a key" if provider.is_at_home else "if its server needs a key"
         screen.note(f"{needs}: shepherd provider set {provider.name} api_key")
     return 0
-
-
-def _from_anywhere(model: str | None, kind: str) -> str | None:
-    """Return a model's name; the path of a file on this machine becomes absolute."""
-    from shepherd.model_files import model_from_any_folder
-
-    return model_from_any_folder(model) if model and KINDS[kind].is_local else model
 
 
 def _list(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
@@ -148,8 +144,11 @@ def _set(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
         raise UsageError(f"{key[:40]!a} needs a value", hint="'' is the default")
     else:
         value = arguments.value
-        with suppress(ConfigError):  # a broken entry can be repaired
-            value = _from_anywhere(value, table.get(name).kind) if key == "model" else value
+        if key == "model":
+            from shepherd.model_files import model_from_any_folder
+
+            with suppress(ConfigError):  # a broken entry can be repaired
+                value = model_from_any_folder(value, is_elsewhere=not table.get(name).is_local)
         provider = table.set(name, key, value)
     screen.result(_record(provider), note=f"{provider.name}: {key} is set")
     return 0
