@@ -354,7 +354,7 @@ def test_a_deleted_conversation_does_not_come_back_with_the_answer_in_progress(e
 
     assert (foreign.status_code, deleted.status_code) == (404, 200)
     assert rest[-1] == "[DONE]"
-    assert rest[-2]["session"] is None
+    assert (rest[-2]["session"], rest[-2]["session_deleted"]) == (None, True)
     assert left["data"] == []
 
 
