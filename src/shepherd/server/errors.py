@@ -20,6 +20,7 @@ from shepherd.errors import (
     ConflictError,
     ContextOverflowError,
     DocumentError,
+    NoTokenError,
     ProviderError,
     ProviderKeyError,
     ProviderRefusedError,
@@ -191,6 +192,8 @@ def _problem_of(error: Exception) -> Problem:
         return Problem(409, "conversation_changed", message)
     if isinstance(error, (UsageError, DocumentError)):
         return Problem(400, "invalid_request", message)
+    if isinstance(error, NoTokenError):
+        return Problem(400, "invalid_request", message, "logit_bias")
     if isinstance(error, TemplateError):
         # The same request would fail again.
         hint = error.hint or "many models want user and assistant by turns, the user first"
