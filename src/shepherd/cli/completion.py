@@ -67,8 +67,8 @@ def complete() -> None:
         parser.add_argument("command", nargs="?", choices=[*COMMANDS, "help"], help="command to run")
     _attach_completers(parser)
     if may_be_action:
-        [actions] = (action for action in parser._actions if isinstance(action.choices, dict))
-        [key] = (action for action in actions.choices["get"]._actions if action.dest == "key")
+        [choices] = (one.choices for one in parser._actions if isinstance(one.choices, dict))
+        [key] = (action for action in choices["get"]._actions if action.dest == "key")
         key.completer = _actions_and_settings
     argcomplete.autocomplete(parser)
 
