@@ -70,7 +70,11 @@ def test_output_replaces_an_earlier_run_and_nothing_else(shepherd, corpus, tmp_p
 
 @pytest.mark.parametrize(
     ("output", "told"),
-    [("nowhere/run.jsonl", "there is no folder "), (".", "this is a folder"), ("{corpus}/run", "there is no folder ")],
+    [
+        ("nowhere/run.jsonl", "there is no folder "),
+        (".", "this is a folder"),
+        ("{corpus}/run", "there is no folder "),
+    ],
 )
 def test_an_output_that_cannot_be_written_is_refused_before_anything_is_measured(
     shepherd, corpus, output, told

@@ -192,12 +192,8 @@ def _problem_of(error: Exception) -> Problem:
         return Problem(409, "conversation_changed", message)
     if isinstance(error, (UsageError, DocumentError)):
         return Problem(400, "invalid_request", message)
-    if isinstance(error, NoTokenError):
-        return Problem(400, "invalid_request", message, "logit_bias")
-    if isinstance(error, TemplateError):
-        # The same request would fail again.
-        hint = error.hint or "many models want user and assistant by turns, the user first"
-        return Problem(400, "invalid_request", f"{error} ({hint})", "messages")
+    if isinstance(error, (NoTokenError, TemplateError)):
+        return _problem_of_field(error)
     if isinstance(error, ProviderUnavailableError):
         wait = (("Retry-After", str(int(error.retry_after_s + 1))),) if error.retry_after_s else ()
         if error.hint and not error.is_absent:
@@ -214,6 +210,15 @@ def _problem_of(error: Exception) -> Problem:
     if isinstance(error, StoreLockedError):
         return Problem(503, "memory_busy", message, headers=(("Retry-After", "1"),))
     return Problem(500, "memory_failed" if isinstance(error, StoreError) else "model_failed", message)
+
+
+def _problem_of_field(error: NoTokenError | TemplateError) -> Problem:
+    """Return the problem of a failure that a field of the request caused: it would fail again."""
+    param, hint = "logit_bias", error.hint
+    if isinstance(error, TemplateError):
+        param = "messages"
+        hint = hint or "many models want user and assistant by turns, the user first"
+    return Problem(400, "invalid_request", f"{error} ({hint})" if hint else str(error), param)
 
 
 def openai_error(problem: Problem) -> dict[str, Any]:

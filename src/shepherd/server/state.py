@@ -167,7 +167,7 @@ class ServerState(AppState):
                 del self.running[user_id]
 
     def chats_in(self, user_id: str, name: str) -> list[Chat]:
-        """Return the user's answers in the conversation of that name or id. From any thread; reads the memory.
+        """Return the user's answers in the conversation of that name or id. From any thread; may read memory.
 
         An answer that began before its conversation was stored has only the name that its request gave.
         """

@@ -824,7 +824,8 @@ def test_many_errors_fit_a_phone_with_the_button_that_closes_them(steve):
     steve.page.set_viewport_size({"width": 390, "height": 500})
     steve.open("chat")
     files = [
-        {"name": f"{i}{'x' * 60}.docx", "mimeType": "application/zip", "buffer": b"PK\3\4\0\0"} for i in range(14)
+        {"name": f"{i}{'x' * 60}.docx", "mimeType": "application/zip", "buffer": b"PK\3\4\0\0"}
+        for i in range(14)
     ]
     steve.page.locator("input[type=file]").first.set_input_files(files)
     notice = steve.page.locator(".notice.bad")
