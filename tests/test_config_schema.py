@@ -43,7 +43,7 @@ def test_a_number_can_be_the_end_of_its_range_and_not_beyond(setting: Setting) -
 
 def test_a_program_cannot_make_an_invalid_config() -> None:
     assert Config(temperature=1).temperature == 1.0
-    for wrong in ({"temperature": "hot"}, {"max_tokens": -1}, {"model": Path("a.gguf")}):
+    for wrong in ({"temperature": "hot"}, {"max_tokens": -1}, {"model": b"a.gguf"}):
         with pytest.raises(ConfigError, match=rf"Config: {next(iter(wrong))} is .*; expected .*"):
             Config(**wrong)  # type: ignore[arg-type]
 
@@ -70,6 +70,14 @@ def test_shares_of_known_parts_add_up_to_100(text: str, shares: dict[str, int] |
     else:
         with pytest.raises(ValueError, match=shares):
             percentages(text, ["history", "memory"])
+
+
+def test_a_path_is_taken_as_text_and_other_objects_are_named_by_their_type() -> None:
+    given: Any = Path("my.db")
+    assert Config(memory_database=given).memory_database == "my.db"
+    for other, name in ((b"my.db", "bytes"), ([Path()], "list")):
+        with pytest.raises(ConfigError, match=f"memory_database is of type {name}; expected text"):
+            Config(memory_database=other)
 
 
 def test_a_value_is_shortened_beyond_40_characters_and_not_at_them() -> None:

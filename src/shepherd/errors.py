@@ -16,6 +16,7 @@
     │   ├── ModelFormatError                not a GGUF, or cut short
     │   ├── ModelLoadError                  llama.cpp refused it, or memory ran out
     │   ├── TemplateError                   its chat template cannot be rendered
+    │   ├── NoTokenError                    logit_bias forbids every token that could come next
     │   └── ProviderError                   a remote model, or its server
     │       ├── ProviderKeyError            the API key is missing, wrong, or may not do this
     │       ├── ProviderRefusedError        it refused this request
@@ -42,6 +43,7 @@ __all__ = [
     "ModelError",
     "ModelFormatError",
     "ModelLoadError",
+    "NoTokenError",
     "NotTextError",
     "ProviderError",
     "ProviderKeyError",
@@ -155,6 +157,10 @@ class ModelLoadError(ModelError):
 
 class TemplateError(ModelError):
     """The chat template of the model cannot be rendered."""
+
+
+class NoTokenError(ModelError):
+    """The logit_bias of a request forbids every token that could come next."""
 
 
 class ProviderError(ModelError):

@@ -8,7 +8,7 @@ from pathlib import Path
 from shepherd.config import Config
 from shepherd.errors import UsageError
 from shepherd.inference.hub import Report
-from shepherd.inference.models import resolve
+from shepherd.inference.models import ModelRegistry, resolve
 from shepherd.inference.names import HUB_PREFIX, hub_name_meant
 from shepherd.paths import from_any_folder
 
@@ -51,9 +51,23 @@ def existing_file(model: str, setting: str, report: Report = lambda event: None)
     return path
 
 
-def model_from_any_folder(name: str) -> str:
-    """Return what names a model; the path of a file becomes absolute, whether the file exists or not."""
-    is_path = name.lower().endswith(".gguf") or name.startswith((f".{os.sep}", f"..{os.sep}"))
-    if "://" in name or name.startswith(HUB_PREFIX) or not (is_path or Path(name).is_file()):
+def model_from_any_folder(name: str, *, is_elsewhere: bool = False) -> str:
+    """Return what names a model; the path of a file becomes absolute, whether the file exists or not.
+
+    The bare name of a file that was downloaded stays as it is, unless such a file is in this folder. Models
+    that run elsewhere (`is_elsewhere`) have no files here.
+    """
+    if is_elsewhere or "://" in name or name.startswith(HUB_PREFIX):
+        return name
+    if Path(name).is_file() or name.startswith((f".{os.sep}", f"..{os.sep}")):
+        return from_any_folder(name)
+    if not name.lower().endswith(".gguf") or (os.sep not in name and _was_downloaded(name)):
         return name
     return from_any_folder(name)
+
+
+def _was_downloaded(name: str) -> bool:
+    try:
+        return ModelRegistry().find(name) is not None
+    except UsageError:  # it fits several
+        return True

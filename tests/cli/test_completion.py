@@ -183,6 +183,9 @@ def test_facts_are_those_of_the_user_and_the_memory_that_were_named(offered, she
     ("line", "among"),
     [
         ("shepherd config tempera", "temperature"),
+        ("shepherd config c", "context_entities"),
+        ("shepherd config se", "server_models"),
+        ("shepherd config se", "set"),
         ("shepherd config role exe", "executor"),
         ("shepherd config set role exe", "executor"),
         ("shepherd config set archive_turns f", "false"),

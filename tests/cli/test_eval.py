@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import gguf
 import pytest
 
-from tests import models
+from tests import models, programs
 
 
 @pytest.fixture
@@ -65,6 +66,35 @@ def test_output_replaces_an_earlier_run_and_nothing_else(shepherd, corpus, tmp_p
         assert "name a new file, or an earlier run" in refused.stderr
     assert (Path(corpus).read_bytes(), notes.read_text()) == (before, "mine")
     assert shepherd("eval", str(run)).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        ("nowhere/run.jsonl", "there is no folder "),
+        (".", "this is a folder"),
+        ("{corpus}/run", "there is no folder "),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_measured(
+    shepherd, corpus, output, told
+):
+    # Of no corpus: that would be told if the output were not looked at first.
+    done = shepherd("eval", "missing.jsonl", "--output", output.format(corpus=corpus))
+
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "missing.jsonl" not in done.stderr
+
+
+def test_a_run_and_the_table_go_into_the_file_of_a_redirected_stream(home, corpus, tmp_path):
+    command = [sys.executable, "-m", "shepherd", "eval", corpus, "--output", "/dev/stdout"]
+    with (tmp_path / "out").open("w") as out:
+        programs.run(command, stdout=out, env=home.environment, check=True)
+
+    run, *table = (tmp_path / "out").read_text().splitlines()
+    assert json.loads(run)["question"] == "Which dog has Anna?"
+    assert [line.split("\t")[0] for line in table] == ["all", "pets"]
 
 
 def test_questions_without_evidence_are_counted_and_named(shepherd, corpus):

@@ -383,6 +383,25 @@ def test_chat_fetches_a_model_once_and_answers(shepherd, hub, environment):
     assert len(hub.asked("store")) == 1
 
 
+def test_the_name_of_a_downloaded_file_is_stored_as_it_is_unless_such_a_file_is_in_this_folder(
+    model, shepherd, environment, home, tmp_path, monkeypatch
+):
+    cache = {"HF_HOME": environment["HF_HOME"]}
+    model("pull", NAME)
+    monkeypatch.chdir(tmp_path)
+    shepherd("config", "set", "model", FILE, **cache)
+    shepherd("config", "set", "server_models", f"{FILE}, missing.gguf, ./{FILE}", **cache)
+    shepherd("provider", "add", "mine", "llamacpp", "--model", FILE, **cache)
+    shepherd("provider", "set", "local", "model", FILE, **cache)
+    stored = json.loads(home.config.read_text())
+
+    assert stored["model"] == FILE
+    assert stored["server_models"] == f"{FILE}, {tmp_path}/missing.gguf, {tmp_path}/{FILE}"
+    assert [stored["providers"][name]["model"] for name in ("mine", "local")] == [FILE, FILE]
+    (tmp_path / FILE).touch()
+    assert shepherd("config", "set", "model", FILE, **cache).stderr.startswith(f"model = {tmp_path}/{FILE}\n")
+
+
 def test_pulling_needs_no_hf_xet(environment):
     code = (
         "import sys; sys.modules['hf_xet'] = None;"

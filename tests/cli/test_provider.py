@@ -316,9 +316,13 @@ def test_no_command_shows_the_key_whatever_the_server_says(work, home, step, pla
 
 def test_broken_providers_are_repaired_by_the_commands_that_the_warnings_name(shepherd, home):
     home.config.parent.mkdir(parents=True)
-    broken = {"a": 5, "b": {"kind": "zzz"}, "c": {"kind": "openai", "timeout": "x", "model": 4}}
+    c = {"kind": "openai", "timeout": "x", "model": 4, "api_key": 5}
+    broken = {"a": 5, "b": {"kind": "zzz"}, "c": c}
     home.config.write_text(json.dumps({"providers": broken, "provider": "a"}))
 
+    done = shepherd("provider", "set", "c", "api_key", "")
+    assert done.returncode == 0
+    assert done.stderr.startswith("c: api_key is set\nwarning: provider c: model is not valid; expected ")
     for _ in range(4):
         [*_, hint] = shepherd("provider", "list").stderr.splitlines()
         words = hint.partition(";")[0].replace("VALUE", "8").split()
@@ -331,7 +335,9 @@ def test_broken_providers_are_repaired_by_the_commands_that_the_warnings_name(sh
 
 def test_a_provider_that_cannot_answer_yet_is_pointed_out(shepherd):
     shepherd("provider", "add", "claude", "anthropic")
-    assert "claude has no model" in shepherd("provider", "use", "claude").stderr
+    both = shepherd("provider", "use", "claude").stderr
+    assert "claude has no model" in both
+    assert "claude has no API key" in both
     shepherd("provider", "set", "claude", "model", "claude-sonnet-4-5")
     assert "key" in shepherd("provider", "use", "claude").stderr
     assert "warning" not in shepherd("provider", "use", "claude", ANTHROPIC_API_KEY="k").stderr

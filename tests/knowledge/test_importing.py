@@ -153,6 +153,8 @@ def test_only_a_file_is_read_as_a_document(folder):
         read_document(str(folder))
     with pytest.raises(UsageError, match="there is no such file"):
         read_document(str(folder / "nothing.md"))
+    with pytest.raises(UsageError, match="the name of the file is empty"):
+        read_document("")
 
 
 def test_a_page_that_is_all_menu_is_read_nevertheless():

@@ -17,7 +17,14 @@ from shepherd.prompt.compaction import PendingSummary
 from shepherd.prompt.draft import Draft
 from shepherd.prompt.ledger import Ledger, Restored, conversation_hashes
 from shepherd.server.chat import ChatRequest
-from shepherd.server.stateless import ClientHistory, FinishedTurn, Plans, RequestPlanner, RequestStore
+from shepherd.server.stateless import (
+    ClientHistory,
+    FinishedTurn,
+    Plans,
+    RequestPlanner,
+    RequestStore,
+    Retries,
+)
 from shepherd.types import Message, ToolCall, TurnStats
 
 STATEMENT = "My boat is a ketch called Nora."
@@ -251,6 +258,46 @@ def test_a_retry_without_an_answer_keeps_the_earlier_one(store, memory):
     assert stored(memory, session) == ["Which boat is best?", "A ketch."]
 
 
+@pytest.mark.parametrize(
+    ("earlier", "is_stopped", "kept"),
+    [("A ketch.", False, ["A ketch."]), ("A ketch.", True, ["A ya"]), ("", False, ["A ya"])],
+)
+def test_an_answer_that_was_cut_off_replaces_an_earlier_one_only_if_the_user_stopped_it(
+    store, memory, earlier, is_stopped, kept
+):
+    session = write(store, finished([Message("user", "Which boat is best?")], earlier))
+    cut = finished([Message("user", "Which boat is best?")], "A ya", is_whole=False, is_stopped=is_stopped)
+
+    assert write(store, cut) == session
+    assert stored(memory, session) == ["Which boat is best?", *kept]
+
+
+def test_a_retry_with_another_model_replaces_the_answer_too(memory):
+    retries = Retries()
+    one, other = (RequestStore(memory, Config(), None, retries) for _ in range(2))
+    session = write(one, finished([Message("user", "Which boat is best?")], "A ketch."))
+
+    assert write(other, finished([Message("user", "Which boat is best?")], "A yawl.")) == session
+    assert stored(memory, session) == ["Which boat is best?", "A yawl."]
+
+
+def test_a_result_whose_question_was_never_stored_begins_one_conversation_however_often_it_is_sent(
+    store, memory
+):
+    talk = [Message("user", "Look!"), Message("assistant", "", tool_calls=CALLS), Message("tool", "42")]
+
+    def ask(talk: list[Message], answer: str) -> str:
+        restored = store.restore(tuple(talk), "steve", conversation_hashes(talk))
+        return write(store, finished(talk, answer, restored=restored))
+
+    session = ask(talk, "42.")
+    assert ask(talk, "It is 42.") == session
+    assert ask([*talk, Message("assistant", "It is 42."), Message("user", "Sure?")], "Yes.") == session
+    assert stored(memory, session) == ["It is 42.", "Sure?", "Yes."]
+    memory.clear_session(session, "steve")
+    assert ask(talk, "42.") != session
+
+
 @pytest.mark.parametrize("goes_on", ["before", "meanwhile"])
 def test_the_beginning_of_a_conversation_that_has_gone_on_begins_another_one(store, memory, goes_on):
     def go_on(answer: str = "A ketch.") -> str:
@@ -272,16 +319,21 @@ def test_the_beginning_of_a_conversation_that_has_gone_on_begins_another_one(sto
     assert stored(memory, second) == ["Hello", "A yawl.", "Why?", "So."]
 
 
-def test_two_retries_at_once_leave_the_answer_that_was_made_last(store, memory):
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_same_messages_twice_at_once_leave_the_answer_that_was_made_last(store, memory, is_first):
     def begin(answer: str) -> FinishedTurn:
         turn = finished([Message("user", "Which boat is best?")], answer)
         return replace(turn, mark=store.mark(turn.history, "steve", ""))
 
-    session = store.write(begin("A ketch.")).session
-    for turn in [begin("A yawl."), begin("A sloop.")]:
-        assert store.write(turn).session == session
+    session = "" if is_first else store.write(begin("A ketch.")).session
+    yawl, sloop, cutter = [begin("A yawl."), begin("A sloop."), begin("A cutter.")]
+    session = session or store.write(yawl).session
+    assert [store.write(turn).session for turn in (yawl, sloop)] == [session, session]
 
     assert stored(memory, session) == ["Which boat is best?", "A sloop."]
+    memory.clear_session(session, "steve")
+    assert store.write(cutter).is_deleted
+    assert memory.list_sessions("steve") == []
 
 
 @pytest.mark.parametrize(("is_whole", "kept"), [(True, LATER), (False, "")])

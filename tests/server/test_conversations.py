@@ -333,25 +333,28 @@ def test_an_answer_is_stopped_and_its_stream_still_ends(endless):
     assert kept == [("user", "Hello"), ("assistant", text)]
 
 
-@pytest.mark.parametrize("is_first", [True, False])
-def test_a_deleted_conversation_does_not_come_back_with_the_answer_in_progress(endless, is_first):
-    user = f"deleter {is_first}"
+@pytest.mark.parametrize("is_stored", ["before", "meanwhile", "never"])
+def test_a_deleted_conversation_does_not_come_back_with_the_answer_in_progress(endless, is_stored):
+    user = f"deleter {is_stored}"
     with endless.http() as client, endless.http() as other:
         path = "/v1/conversations/talk"
-        if not is_first:
+        if is_stored == "before":
             asked(client, "Hello", user, session="talk", max_tokens=4)
         said = body("And my illness?", user, session="talk", max_tokens=3900)
         with client.stream("POST", "/v1/chat/completions", json=said) as answer:
             told = events(answer.iter_lines())
             begun(told)
             foreign = other.delete(path, params={"user": "somebody"})
+            if is_stored == "meanwhile":
+                asked(other, "Hello", user, session="talk", max_tokens=4)
+                path = f"/v1/conversations/{other.get(path, params={'user': user}).json()['id']}"
             deleted = other.delete(path, params={"user": user})
             rest = list(told)
         left = other.get("/v1/conversations", params={"user": user}).json()
 
     assert (foreign.status_code, deleted.status_code) == (404, 200)
     assert rest[-1] == "[DONE]"
-    assert rest[-2]["session"] is None
+    assert (rest[-2]["session"], rest[-2]["session_deleted"]) == (None, True)
     assert left["data"] == []
 
 
@@ -376,7 +379,7 @@ def test_a_message_is_stored_although_its_answer_was_stopped_before_it_began(thr
     assert kept == [("user", "I live in Paris.")]
 
 
-def test_two_answers_in_one_conversation_are_stopped_together(endless):
+def test_two_answers_in_one_conversation_are_stopped_together_by_its_id(endless):
     user = "both"
     both = threading.Barrier(3)
     ends: list[Any] = []
@@ -390,12 +393,15 @@ def test_two_answers_in_one_conversation_are_stopped_together(endless):
                 both.wait(60)
                 ends.append(list(told)[-1])
 
-    threads = [threading.Thread(target=ask) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    both.wait(60)
     with endless.http() as client:
-        stopped = client.post("/v1/conversations/talk/stop", params={"user": user}).json()["stopped"]
+        asked(client, "Hello", user, session="talk", max_tokens=4)
+        session_id = client.get("/v1/conversations/talk", params={"user": user}).json()["id"]
+        threads = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        both.wait(60)
+        stop = f"/v1/conversations/{session_id}/stop"
+        stopped = client.post(stop, params={"user": user}).json()["stopped"]
     for thread in threads:
         thread.join(60)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
+from pydantic import BaseModel, ValidationError
 
 from shepherd.errors import (
     ContextOverflowError,
@@ -12,6 +14,7 @@ from shepherd.errors import (
     EmptyDocumentError,
     InternalError,
     ModelError,
+    NoTokenError,
     ProviderError,
     ProviderKeyError,
     ProviderRefusedError,
@@ -22,6 +25,7 @@ from shepherd.errors import (
     TemplateError,
     UsageError,
 )
+from shepherd.server.conversation_resources import TextSearch
 from shepherd.server.errors import (
     Denied,
     Problem,
@@ -32,9 +36,12 @@ from shepherd.server.errors import (
     missing,
     openai_error,
     problem_of,
+    problem_of_fields,
     refuse_gone,
     unsupported,
 )
+from shepherd.server.openai_api import ChatBody
+from shepherd.server.resources import FactValue
 
 USER_FIRST = "many models want user and assistant by turns, the user first"
 
@@ -52,6 +59,7 @@ USER_FIRST = "many models want user and assistant by turns, the user first"
         (UsageError("odd", hint="even"), Problem(400, "invalid_request", "odd (even)")),
         (EmptyDocumentError("empty"), Problem(400, "invalid_request", "empty")),
         (DocumentError("broken"), Problem(400, "invalid_request", "broken")),
+        (NoTokenError("no"), Problem(400, "invalid_request", "no", "logit_bias")),
         (TemplateError("no"), Problem(400, "invalid_request", f"no ({USER_FIRST})", "messages")),
         (TemplateError("no", hint="do"), Problem(400, "invalid_request", "no (do)", "messages")),
         (ProviderUnavailableError("busy", retry_after_s=1.5),
@@ -144,6 +152,35 @@ def test_the_path_decides_the_shape(path: str, kind: str) -> None:
     if kind == "ollama":
         assert body == {"error": "because (why)"}
     assert json.loads(body_of(Problem(400, "why", "because"), path)) == body
+
+
+HI = [{"role": "user", "content": "Hi"}]
+STRING, OBJECT = "Input should be a valid string", "Input should be a valid object"
+
+
+@pytest.mark.parametrize(
+    ("body", "given", "field", "reason"),
+    [
+        (FactValue, {"value": "y", "Value": "x"}, "Value", "Extra inputs are not permitted"),
+        (TextSearch, {"query": 5}, "query", STRING),
+        (ChatBody, {"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]},
+         "messages.0.content.0.text", STRING),
+        (ChatBody, {"messages": HI, "tool_choice": {"type": "function", "function": 5}},
+         "tool_choice.function", OBJECT),
+        (ChatBody, {"messages": HI, "tool_choice": 5},
+         "tool_choice", "Input should be 'auto', 'none' or 'required'"),
+        (ChatBody, {"messages": HI, "stop": ["a", 5]}, "stop.1", STRING),
+        (ChatBody, {"messages": HI, "stop": 5}, "stop", STRING),
+    ],
+)  # fmt: skip
+def test_a_field_of_the_wrong_type_is_named_with_the_reason(
+    body: type[BaseModel], given: dict[str, Any], field: str, reason: str
+) -> None:
+    with pytest.raises(ValidationError) as raised:
+        body.model_validate(given)
+    errors = [{**error, "loc": ("body", *error["loc"])} for error in raised.value.errors()]
+
+    assert problem_of_fields(errors) == Problem(400, "invalid_request", f"{field}: {reason}", field)
 
 
 def test_a_client_that_has_left_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 
 from shepherd.errors import StoreError, UsageError
 from shepherd.server.logs import JsonLines, ReadableLines, log_to
-from shepherd.server.process import bound
+from shepherd.server.process import _remedy, bound
 
 
 def line_of(error: Exception) -> dict:
@@ -108,3 +109,15 @@ def test_a_log_or_an_address_that_cannot_be_used_is_a_mistake_with_its_own_hint(
     assert "--log names a file" in log.value.hint
     assert "name an address of this machine" in address.value.hint
     assert "--port names another port" in port.value.hint
+
+
+@pytest.mark.parametrize(
+    ("code", "port", "told"),
+    [
+        (errno.EACCES, 80, "ports below 1024 need special rights; --port names another port"),
+        (errno.EACCES, 8000, "another program may have it; --port names another port"),
+        (errno.EADDRINUSE, 80, "another program may have it; --port names another port"),
+    ],
+)
+def test_an_address_that_cannot_be_had_is_explained(code, port, told):
+    assert _remedy(OSError(code, ""), port, "--port") == told

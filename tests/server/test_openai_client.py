@@ -145,8 +145,9 @@ def test_biases_that_leave_nothing_to_json_end_this_answer_alone(endless):
             return answer.choices[0].message.content
 
         before = said()
-        with pytest.raises(openai.InternalServerError, match="logit_bias allow here"):
+        with pytest.raises(openai.BadRequestError, match="logit_bias allow here") as raised:
             said(response_format={"type": "json_object"}, logit_bias={str(ord("{")): -100})
+        assert raised.value.param == "logit_bias"
         assert said() == before
 
 

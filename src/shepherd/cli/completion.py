@@ -57,8 +57,7 @@ def complete() -> None:
     from shepherd.cli.main import COMMANDS, parser_of
 
     words = os.environ.get("COMP_LINE", "").split()
-    if words[1:2] == ["config"]:
-        _name_action(words)
+    may_be_action = words[1:2] == ["config"] and _name_action(words)
     if len(words) > 1 and words[1] in COMMANDS and _is_beyond(words[1]):
         # Build this command's parser only: `shepherd COMMAND` is the program to complete.
         parser = parser_of(words[1])
@@ -67,20 +66,31 @@ def complete() -> None:
         parser = parser_of("chat")
         parser.add_argument("command", nargs="?", choices=[*COMMANDS, "help"], help="command to run")
     _attach_completers(parser)
+    if may_be_action:
+        [choices] = (one.choices for one in parser._actions if isinstance(one.choices, dict))
+        [key] = (action for action in choices["get"]._actions if action.dest == "key")
+        key.completer = _actions_and_settings
     argcomplete.autocomplete(parser)
 
 
-def _name_action(words: list[str]) -> None:
-    """Complete `config KEY` like `config get KEY`, and `config KEY VALUE` like `config set KEY VALUE`."""
+def _name_action(words: list[str]) -> bool:
+    """Complete `config KEY` like `config get KEY`, and `config KEY VALUE` like `config set KEY VALUE`.
+
+    Returns whether the word at the cursor can be an action as well as a setting.
+    """
     from shepherd.cli.config import ACTIONS
 
     line, point = os.environ["COMP_LINE"], int(os.environ.get("COMP_POINT", "0"))
-    if len(words) < 3 or point < len(line) or any(action.startswith(words[2]) for action in ACTIONS):
-        return
-    action = "set" if line[-1:].isspace() or len(words) > 3 else "get"
-    before, _, behind = line.partition(f" {words[2]}")
-    os.environ["COMP_LINE"] = f"{before} {action} {words[2]}{behind}"
-    os.environ["COMP_POINT"] = str(point + len(action) + 1)
+    if len(words) < 3 or point < len(line) or words[2].startswith("-"):
+        return False
+    is_beyond = line[-1:].isspace() or len(words) > 3
+    if is_beyond and words[2] in ACTIONS:
+        return False
+    action = "set" if is_beyond else "get"
+    program, config, rest = line.split(maxsplit=2)
+    line = f"{program} {config} {action} {rest}"
+    os.environ["COMP_LINE"], os.environ["COMP_POINT"] = line, str(len(line))
+    return not is_beyond
 
 
 def _is_beyond(word: str) -> bool:
@@ -160,6 +170,12 @@ def _settings(**_: Any) -> dict[str, str]:
     from shepherd.config import SETTINGS
 
     return {name: setting.help for name, setting in SETTINGS.items()}
+
+
+def _actions_and_settings(**_: Any) -> dict[str, str]:
+    from shepherd.cli.config import ACTIONS
+
+    return {**dict.fromkeys(ACTIONS, ""), **_settings()}
 
 
 def _values(prefix: str, parsed_args: Namespace, **_: Any) -> Iterable[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.parsing import Parser, add_common_options, add_setting_option, loaded_settings
-from shepherd.commands.screen import Screen
+from shepherd.commands.screen import Screen, shortened
 from shepherd.errors import UsageError
 from shepherd.wording import inflected
 
@@ -146,7 +146,7 @@ def _corpus(file: Path, arguments: Namespace, screen: Screen) -> list[Conversati
     left_out: list[str] = []
     corpus = read_corpus(file, arguments.questions, leave_out=left_out.append)
     if left_out:
-        shown = [f'"{_shortened(question)}"' for question in left_out[:_SHOWN_QUESTIONS]]
+        shown = [f'"{shortened(question, _SHOWN_CHARS)}"' for question in left_out[:_SHOWN_QUESTIONS]]
         if len(left_out) > len(shown):
             shown.append(f"and {len(left_out) - len(shown):,} more")
         screen.warn(
@@ -156,11 +156,6 @@ def _corpus(file: Path, arguments: Namespace, screen: Screen) -> list[Conversati
             "`evidence` has the ids of the turns or memories that answer the question",
         )
     return corpus
-
-
-def _shortened(question: str) -> str:
-    line = " ".join(question.split())
-    return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
 
 
 def _relevance(file: Path, arguments: Namespace, screen: Screen) -> dict[str, object]:

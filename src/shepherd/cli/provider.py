@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -88,10 +89,13 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def _add(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
+    from shepherd.model_files import model_from_any_folder
     from shepherd.providers.settings import parsed
 
     given = {key: getattr(arguments, key) for key in ("model", "base_url", "memory", "key_env")}
-    given["model"] = _from_anywhere(given["model"], arguments.kind)
+    if given["model"]:
+        is_elsewhere = not KINDS[arguments.kind].is_local
+        given["model"] = model_from_any_folder(given["model"], is_elsewhere=is_elsewhere)
     values = {key: parsed(key, text) for key, text in given.items() if text is not None}
     provider = table.add(arguments.name, {"kind": arguments.kind, **values})
     name = provider.name
@@ -104,13 +108,6 @@ def _add(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
         needs = "it needs a key" if provider.is_at_home else "if its server needs a key"
         screen.note(f"{needs}: shepherd provider set {provider.name} api_key")
     return 0
-
-
-def _from_anywhere(model: str | None, kind: str) -> str | None:
-    """Return a model's name; the path of a file on this machine becomes absolute."""
-    from shepherd.model_files import model_from_any_folder
-
-    return model_from_any_folder(model) if model and KINDS[kind].is_local else model
 
 
 def _list(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
@@ -141,35 +138,47 @@ def _show(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
 
 
 def _set(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
-    name, key = arguments.name, arguments.key
+    name, key = arguments.name or LOCAL, arguments.key
     if key == "api_key":
-        provider = _set_key(table, arguments)
+        provider = _set_key(table, name, arguments)
     elif arguments.value is None:
         raise UsageError(f"{key[:40]!a} needs a value", hint="'' is the default")
     else:
         value = arguments.value
-        with suppress(ConfigError):  # a broken entry can be repaired
-            value = _from_anywhere(value, table.get(name).kind) if key == "model" else value
+        if key == "model":
+            from shepherd.model_files import model_from_any_folder
+
+            with suppress(ConfigError):  # a broken entry can be repaired
+                value = model_from_any_folder(value, is_elsewhere=not table.get(name).is_local)
         provider = table.set(name, key, value)
-    screen.result(_record(provider), note=f"{provider.name}: {key} is set")
+    done = f"{name}: {key} is set"
+    if provider is not None:
+        screen.result(_record(provider), note=done)
+        return 0
+    screen.result({"name": name, "set": key}, note=done)
+    try:
+        table.get(name)
+    except ConfigError as error:  # another field is broken
+        screen.warn(str(error), error.hint)
     return 0
 
 
-def _set_key(table: ProviderTable, arguments: Namespace) -> ProviderSettings:
+def _set_key(table: ProviderTable, name: str, arguments: Namespace) -> ProviderSettings | None:
     """Read the key from the terminal or a pipe; on the command line others could see it."""
-    provider = table.get(arguments.name)
+    if name not in table.names():
+        table.get(name)
     if arguments.value:
         raise UsageError(
             "a key does not belong on the command line, where others see it",
-            hint=f"shepherd provider set {provider.name} api_key   asks for it, or reads it from a pipe",
+            hint=f"shepherd provider set {name} api_key   asks for it, or reads it from a pipe",
         )
-    value = "" if arguments.value == "" else _read_key(provider.name)
+    value = "" if arguments.value == "" else _read_key(name)
     if arguments.keyring and value:
-        store_in_keyring(provider.name, value)
-        return table.set(provider.name, "api_key", "")
+        store_in_keyring(name, value)
+        return table.set(name, "api_key", "")
     if not value:
-        forget_in_keyring(provider.name)
-    return table.set(provider.name, "api_key", value)
+        forget_in_keyring(name)
+    return table.set(name, "api_key", value)
 
 
 def _read_key(name: str) -> str:
@@ -197,26 +206,26 @@ def _choose(provider: ProviderSettings, arguments: Namespace, screen: Screen) ->
     else:
         file.set("provider", provider.name)
     screen.result(_record(provider), note=f"{provider.name} answers from now on")
-    if not screen.as_json and (missing := _missing(provider)) is not None:
-        screen.warn(str(missing), missing.hint)
+    if not screen.as_json:
+        for missing in _missing(provider):
+            screen.warn(str(missing), missing.hint)
     if not screen.as_json and _current(arguments) != provider.name:
         screen.warn("SHEPHERD_PROVIDER is set and wins over the file")
     return 0
 
 
-def _missing(provider: ProviderSettings) -> ShepherdError | None:
-    """Return the error with which the first message would fail, as far as that is known without a request."""
+def _missing(provider: ProviderSettings) -> Iterator[ShepherdError]:
+    """Yield the errors with which messages would fail, as far as they are known without a request."""
     from shepherd.providers.keys import require_key
     from shepherd.providers.remote import require_model
 
     if provider.is_local:
-        return None
-    try:
-        require_model(provider)
-        require_key(provider)
-    except ShepherdError as error:
-        return error
-    return None
+        return
+    for require in (require_model, require_key):
+        try:
+            require(provider)
+        except ShepherdError as error:
+            yield error
 
 
 def _remove(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -82,7 +83,12 @@ class Setting:
         return self.check(text)
 
     def check(self, value: object) -> Any:
-        """Return `value`, numbers as this key's type; raises ValueError for a wrong type or range."""
+        """Return `value`, numbers as this key's type, and a path as text.
+
+        Raises ValueError for a wrong type or range.
+        """
+        if self.kind == "text" and isinstance(value, os.PathLike):
+            value = os.fspath(value)
         if self.kind == "switch":
             good = isinstance(value, bool) or value in self.choices
         elif isinstance(value, str) and value in self.choices:
@@ -189,12 +195,10 @@ def _plain(number: float) -> str:
 
 def shortened(value: object) -> str:
     """Return a value as JSON, shortened for a message."""
-    # Programs can pass any object.
-    text = (
-        f'"{ascii(value)[1:-1]}"'
-        if isinstance(value, str)
-        else json.dumps(value, ensure_ascii=True, default=lambda other: f"a {type(other).__name__}")
-    )
+    try:
+        text = f'"{ascii(value)[1:-1]}"' if isinstance(value, str) else json.dumps(value, ensure_ascii=True)
+    except (TypeError, ValueError):  # programs can pass any object
+        text = f"of type {type(value).__name__}"
     return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
 
 

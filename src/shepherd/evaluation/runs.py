@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -293,11 +294,13 @@ def compare(values: Sequence[float], baseline: Sequence[float]) -> Comparison:
 
 
 def write_run(path: Path, results: Iterable[Answered]) -> None:
-    """Write one JSON line per question, all or none; see `check_output`."""
-    check_output(path)
+    """Write one JSON line per question, all or none, to a path that `check_output` has accepted."""
     lines = (json.dumps(asdict(result), ensure_ascii=False) + "\n" for result in results)
     try:
-        if path.exists() and not path.is_file():  # /dev/stdout, a named pipe
+        if (stream := _own_stream(path)) is not None:
+            with os.fdopen(os.dup(stream), "w", encoding="utf-8") as shared:
+                shared.writelines(lines)
+        elif path.exists() and not path.is_file():  # a named pipe
             with path.open("w", encoding="utf-8") as device:
                 device.writelines(lines)
         else:
@@ -306,18 +309,50 @@ def write_run(path: Path, results: Iterable[Answered]) -> None:
         raise UsageError(f"{path}: {error.strerror}", hint="name a file that can be written") from error
 
 
-def check_output(path: Path, inputs: Iterable[Path] = ()) -> None:
-    """Raise UsageError for an output that would replace an input, or anything else than an earlier run."""
-    hint = "name a new file, or an earlier run that is to be replaced"
+def _own_stream(path: Path) -> int | None:
+    """Return the number of the output stream that `path` is, such as /dev/stdout.
+
+    If it is redirected to a file, replacing that file would lose what is printed.
+    """
     try:
+        found = path.stat()
+    except OSError:
+        return None
+    for stream in (1, 2):
+        with suppress(OSError):
+            if os.path.samestat(found, os.fstat(stream)) and not stat.S_ISDIR(found.st_mode):
+                return stream
+    return None
+
+
+def check_output(path: Path, inputs: Iterable[Path] = ()) -> None:
+    """Raise UsageError for an output that can't be written, or would replace anything but an earlier run."""
+    hint = "name a new file, or an earlier run that is to be replaced"
+    if _own_stream(path) is not None:
+        return
+    try:
+        if path.is_dir():
+            raise UsageError(f"{path}: this is a folder", hint="name a file in it, such as run.jsonl")
         if not path.is_file():
+            _require_writable(path)
             return
         if any(path.samefile(one) for one in inputs if one.exists()):
             raise UsageError(f"{path}: this file is read, so it can't be the output", hint=hint)
         if path.stat().st_size and not is_run(path):
             raise UsageError(f"{path}: it exists, and is no run of shepherd eval", hint=hint)
+        _require_writable(path)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint=hint) from error
+
+
+def _require_writable(path: Path) -> None:
+    """Raise UsageError if a file can't be put there, or a device can't be written."""
+    is_device = path.exists() and not path.is_file()
+    target = path if is_device else Path(os.path.realpath(path)).parent
+    if not (is_device or target.is_dir()):
+        raise UsageError(f"{path}: there is no folder {target}", hint="create it, or name a file elsewhere")
+    if not os.access(target, os.W_OK):
+        raise UsageError(f"{path}: {target} can't be written", hint="name a file elsewhere")
 
 
 def is_run(path: Path) -> bool:

@@ -551,6 +551,7 @@ class Engine:
             started=started,
             shown=shown,
             has_logprobs=logprobs is not None,
+            has_biases=bool(sampling.logit_bias),
             take_warnings=tuple if self._kept is None else self._kept.take_warnings,
             keep=partial(self._earlier.add, user) if user and self._drafts else None,
         )

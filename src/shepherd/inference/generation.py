@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from shepherd._native import engine as native
-from shepherd.errors import InternalError, ModelError, ShepherdError
+from shepherd.errors import InternalError, ModelError, NoTokenError, ShepherdError
 from shepherd.inference.binding import drain_log, last_error
 from shepherd.inference.tokenization import Vocabulary
 from shepherd.replies import ReplyEvent, ReplyParser
@@ -68,6 +68,7 @@ class _Run:
         started: float,
         shown: Collection[int] = (),
         has_logprobs: bool = False,
+        has_biases: bool = False,
         take_warnings: Callable[[], Sequence[str]] = tuple,
         keep: Callable[[Sequence[int]], object] | None = None,
     ) -> None:
@@ -79,6 +80,7 @@ class _Run:
         self._started = started
         self._shown = frozenset(shown)
         self._has_logprobs = has_logprobs
+        self._has_biases = has_biases
         self._take_warnings = take_warnings
         self._keep_ids = keep
         # One thread may read the text while another takes these.
@@ -165,7 +167,7 @@ class _Run:
         is_new = self._result is None
         self._finish()
         if is_new and self._stream.ending == native.FAILED:
-            raise _failure(self._stream.counters()["code"])
+            raise _failure(self._stream.counters()["code"], has_biases=self._has_biases)
         raise StopIteration
 
     def _poll_text(self) -> str | None:
@@ -490,13 +492,14 @@ class Answer(_Run):
         self._ready += pieces
 
 
-def _failure(code: int) -> ShepherdError:
+def _failure(code: int, *, has_biases: bool = False) -> ShepherdError:
     if code == native.NO_MEMORY:
         return ModelError(
             "no memory left for the answer", hint="close other programs, or set a smaller n_ctx"
         )
     if code == native.NO_TOKEN:
-        return ModelError(
+        kind = NoTokenError if has_biases else ModelError
+        return kind(
             "the model's vocabulary has no token that the grammar and logit_bias allow here",
             hint="allow other characters in the grammar, forbid fewer tokens, or use another model",
         )

@@ -114,14 +114,18 @@ class Ledger:
     ) -> None:
         """Store what the model is about to see of this conversation, which `restored` describes.
 
-        That is the newest message's tail, time, `session` and `shown` nodes; the index `n_left` of the first
-        message still in the window, 0 if none was evicted since; the `summary` that replaces the evicted
-        ones; and the indices of messages whose tails were `stripped`.
+        That is the newest message's tail, time, `session` and `shown` nodes; the `session` of the question
+        before a result of a tool, if nothing of the conversation was stored before; the index `n_left` of the
+        first message still in the window, 0 if none was evicted since; the `summary` that replaces the
+        evicted ones; and the indices of messages whose tails were `stripped`.
         """
         hashes = conversation_hashes(messages)
         firsts = {n_left} if n_left else set()
         written, removed = {}, []
-        for i in {len(messages) - 1, *firsts, *stripped}:
+        # Only messages of the user have notes.
+        asked = [i for i, message in enumerate(messages) if message.role == "user"][-1:]
+        begun = asked if session and not restored.session else []
+        for i in {len(messages) - 1, *begun, *firsts, *stripped}:
             message = messages[i]
             if message.role != "user":
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -312,10 +313,13 @@ class ProviderTable:
                 f"provider {name!a} already exists",
                 hint=f"shepherd provider set {name} KEY VALUE changes it",
             )
-        return self._store(name, values)
+        return ProviderSettings.from_entry(name, self._store(name, values))
 
-    def set(self, name: str, key: str, text: str) -> ProviderSettings:
-        """Change one field to what a person wrote; "" goes back to the default. The kind stays."""
+    def set(self, name: str, key: str, text: str) -> ProviderSettings | None:
+        """Change one field to what a person wrote; "" goes back to the default. The kind stays.
+
+        Returns None, with the field stored, if another field is broken: `get` says which.
+        """
         name = name or LOCAL
         entry = self._entries().get(name)
         if not isinstance(entry, Mapping) or entry.get("kind") not in KINDS:
@@ -325,7 +329,10 @@ class ProviderTable:
             near = get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"fields: {', '.join(known)}"
             raise UsageError(f"a provider has no field {ascii(key)[:42]} to set", hint=hint)
-        return self._store(name, {key: parsed(key, text)}, is_repair=True)
+        entry = self._store(name, {key: parsed(key, text)}, is_repair=True)
+        with suppress(ConfigError):
+            return ProviderSettings.from_entry(name, entry)
+        return None
 
     def remove(self, name: str) -> None:
         """Forget it, and its key in the file with it; of the local one, what was set."""
@@ -341,7 +348,7 @@ class ProviderTable:
             if document.get("provider") == name:
                 del document["provider"]
 
-    def _store(self, name: str, values: dict[str, Any], *, is_repair: bool = False) -> ProviderSettings:
+    def _store(self, name: str, values: dict[str, Any], *, is_repair: bool = False) -> dict[str, Any]:
         """Store fields of an entry, and return it; a repair stores them though others are still broken."""
         with self._file.changing() as document:
             section = document.setdefault(_SECTION, {})
@@ -352,7 +359,7 @@ class ProviderTable:
             if not is_repair:
                 ProviderSettings.from_entry(name, entry)
             section[name] = entry
-        return ProviderSettings.from_entry(name, entry)
+        return entry
 
     def _entries(self) -> dict[str, Any]:
         section = self._file.read().get(_SECTION, {})

@@ -11,10 +11,12 @@ from pydantic import Field
 from shepherd.server.description import described
 from shepherd.server.errors import missing
 from shepherd.server.http import StrictBody
+from shepherd.server.identity import CHAT
 from shepherd.server.public_ids import public_injection, traced
 from shepherd.server.resources import LARGEST_ID, MOST_LISTED, Limit, Offset, checked
 from shepherd.server.state import Own, OwnMemory
 from shepherd.server.stored_responses import CONVERSATION, StoredConversations
+from shepherd.server.streaming import blocking
 from shepherd.trace import ROOT, Traces, encode_segment, turn_path
 from shepherd.trace.paths import LAST_TURN
 from shepherd.types import Injection, Message
@@ -119,14 +121,14 @@ def rename_conversation(own: OwnMemory, session: str, change: Title) -> dict[str
 def delete_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
     """Delete a conversation, with answers in progress, which end; what was learned from it stays."""
     if (kept := _kept(own, session)) is not None:
-        own.discard(session, "")
+        own.discard(session)
         if kept.remove(session):
             return {"id": session, "object": "conversation.deleted", "deleted": True}
         if kept.memory is None:
             raise missing("conversation")
     memory = own.writable
     session_id = memory.find_session(session, own.user) or ""
-    n_discarded = own.discard(session, session_id)
+    n_discarded = own.discard(session)
     # A first answer has begun to be stored meanwhile.
     session_id = session_id or memory.find_session(session, own.user) or ""
     n_deleted = memory.clear_session(session_id, own.user) if session_id else 0
@@ -149,8 +151,12 @@ def delete_messages(own: OwnMemory, session: str, message: Annotated[int, Path(g
 @router.post("/conversations/{session}/stop")
 @described("Stopped")
 async def stop_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
-    """Stop the answers of requests that give exactly this name or id; their text so far is kept."""
-    return {"stopped": own.stop(session)}
+    """Stop the answers in the conversation of this name or id; their text so far is kept."""
+    own.caller.require(CHAT)
+    chats = await blocking(lambda: own.chats_in(session))
+    for chat in chats:
+        chat.stop()
+    return {"stopped": len(chats)}
 
 
 def _kept(own: Own, name: str) -> StoredConversations | None:

@@ -20,6 +20,7 @@ from shepherd.errors import (
     ConflictError,
     ContextOverflowError,
     DocumentError,
+    NoTokenError,
     ProviderError,
     ProviderKeyError,
     ProviderRefusedError,
@@ -91,25 +92,51 @@ _BRANCH = re.compile(r"[a-z]+\[.*\]|constrained-\w+|str|int|float|bool|list|dict
 def problem_of_fields(errors: Sequence[Mapping[str, Any]]) -> Problem:
     """Return what the client learns about fields that Pydantic refused: of the first one, where and why.
 
-    A field of several types has an error for each of them. One about the value tells more than one about
-    its type.
+    A field of several types has errors for each of them. The deepest ones are of the type that was meant. Of
+    these, one about the value tells more than one about its type.
     """
     first = errors[0]
     if first["type"] == "json_invalid":
         return Problem(400, "invalid_request", f"the body: {first['msg']}")
-    field = _field(first)
-    same = [error for error in errors if _field(error) == field]
-    told = next((error for error in same if not error["type"].endswith("_type")), first)
+    union = _union(first)
+    same = [error for error in errors if _path(error)[: len(union)] == union] if union else [first]
+    field = max(map(_field, same), key=len)
+    told = min((error for error in same if _field(error) == field), key=_vagueness)
     where = ".".join(field)
     reason = re.sub(r"valid dictionary or instance of \w+", "valid object", told["msg"])
     # The value is the user's text, and isn't repeated.
     return Problem(400, "invalid_request", f"{where or 'the body'}: {reason}", where or None)
 
 
+def _vagueness(error: Mapping[str, Any]) -> int:
+    kind: str = error["type"]
+    return 2 if kind.endswith("_type") else 1 if kind == "literal_error" else 0
+
+
+def _path(error: Mapping[str, Any]) -> tuple[str | int, ...]:
+    """Return the path of a field in the body, the query or the path of the request."""
+    path = tuple(error["loc"])
+    return path[1:] if path[:1] in (("body",), ("query",), ("path",)) else path
+
+
+def _union(error: Mapping[str, Any]) -> tuple[str | int, ...]:
+    """Return the path of the outermost field of several types that an error is about, () for none."""
+    path = _path(error)
+    return next((path[:i] for i in range(1, len(path)) if _is_branch(error, i)), ())
+
+
 def _field(error: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the path of a field, without the names of types that stand for the branches of a union."""
-    parts = [part for part in error["loc"] if part not in ("body", "query", "path")]
-    return tuple(str(part) for part in parts if isinstance(part, int) or not _BRANCH.fullmatch(part))
+    return tuple(str(part) for i, part in enumerate(_path(error)) if not _is_branch(error, i))
+
+
+def _is_branch(error: Mapping[str, Any], i: int) -> bool:
+    """Return whether this part of the path is the name of a type; a field can have such a name, too."""
+    path = _path(error)
+    part = path[i]
+    if isinstance(part, int) or (i == len(path) - 1 and error["type"] in ("extra_forbidden", "missing")):
+        return False
+    return i > 0 and _BRANCH.fullmatch(part) is not None
 
 
 def missing(what: str) -> Denied:
@@ -165,10 +192,8 @@ def _problem_of(error: Exception) -> Problem:
         return Problem(409, "conversation_changed", message)
     if isinstance(error, (UsageError, DocumentError)):
         return Problem(400, "invalid_request", message)
-    if isinstance(error, TemplateError):
-        # The same request would fail again.
-        hint = error.hint or "many models want user and assistant by turns, the user first"
-        return Problem(400, "invalid_request", f"{error} ({hint})", "messages")
+    if isinstance(error, (NoTokenError, TemplateError)):
+        return _problem_of_field(error)
     if isinstance(error, ProviderUnavailableError):
         wait = (("Retry-After", str(int(error.retry_after_s + 1))),) if error.retry_after_s else ()
         if error.hint and not error.is_absent:
@@ -185,6 +210,15 @@ def _problem_of(error: Exception) -> Problem:
     if isinstance(error, StoreLockedError):
         return Problem(503, "memory_busy", message, headers=(("Retry-After", "1"),))
     return Problem(500, "memory_failed" if isinstance(error, StoreError) else "model_failed", message)
+
+
+def _problem_of_field(error: NoTokenError | TemplateError) -> Problem:
+    """Return the problem of a failure that a field of the request caused: it would fail again."""
+    param, hint = "logit_bias", error.hint
+    if isinstance(error, TemplateError):
+        param = "messages"
+        hint = hint or "many models want user and assistant by turns, the user first"
+    return Problem(400, "invalid_request", f"{error} ({hint})" if hint else str(error), param)
 
 
 def openai_error(problem: Problem) -> dict[str, Any]:

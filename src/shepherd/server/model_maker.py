@@ -20,6 +20,7 @@ from shepherd.server.models import Models
 from shepherd.server.offers import Offer, windows_in
 from shepherd.server.pool import ModelPool
 from shepherd.server.served_model import ServedModel
+from shepherd.server.stateless import Retries
 from shepherd.server.turns import Conversations
 from shepherd.turn.components import with_auto_resolved
 
@@ -52,6 +53,7 @@ class ModelMaker:
     worker: ExtractionWorker | None = None
     pool: ModelPool | None = None
     priority_lock: PriorityLock = field(default_factory=PriorityLock)
+    retries: Retries = field(default_factory=Retries)
 
     def local(self, offer: Offer, provider: ProviderSettings | None = None) -> ServedModel:
         """Return a model of this machine, which is not loaded yet. Raises ModelError for a damaged file.
@@ -150,6 +152,7 @@ class ModelMaker:
             writes_memory=self.is_writable,
             worker=self.worker,
             summarizer=self._summarizer(model, models) if memory is not None else None,
+            retries=self.retries,
         )
 
     def _summarizer(self, model: ServedModel, models: Models) -> Summarizer | None:

@@ -47,8 +47,11 @@ async def whole(request: Request, chat: Chat, model: str) -> Response:
 
 
 def _session(chat: Chat) -> dict[str, Any]:
-    """Return the field about where the turn was stored, for a client that has named the conversation."""
-    return {"session": chat.stored.session if chat.stored.is_stored else None} if chat.session else {}
+    """Return the fields about where the turn was stored, for a client that has named the conversation."""
+    if not chat.session:
+        return {}
+    deleted = {"session_deleted": True} if chat.stored.is_deleted else {}
+    return {"session": chat.stored.session if chat.stored.is_stored else None, **deleted}
 
 
 def _verbose(chat: Chat) -> dict[str, Any]:

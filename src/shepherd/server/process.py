@@ -43,6 +43,8 @@ _CLOSING_SHARE, _MOST_CLOSING_S = 0.4, 2.0
 # New objects before the garbage collector runs. 64 answers in progress have 20,000 objects without cycles: at
 # Python's 700 it ran with every second request, for up to seven milliseconds.
 _YOUNG = 30_000
+# Linux and macOS let only administrators use the ports below.
+_FIRST_FREE_PORT = 1024
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -140,15 +142,20 @@ def bound(host: str, port: int, setting: str = "--port") -> socket.socket:
             raise
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or "no such address"
-        is_of_port = isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES)
-        other_port = f"another program may have it; {setting} names another port"
-        other_host = (
-            "name an address of this machine: 127.0.0.1 for itself alone, 0.0.0.0 for its network, too"
-        )
         raise UsageError(
-            f"cannot listen on {host}:{port}: {reason}", hint=other_port if is_of_port else other_host
+            f"cannot listen on {host}:{port}: {reason}", hint=_remedy(error, port, setting)
         ) from None
     return found
+
+
+def _remedy(error: Exception, port: int, setting: str) -> str:
+    """Return what helps against an address that can't be had."""
+    code = error.errno if isinstance(error, OSError) else 0
+    if code not in (errno.EADDRINUSE, errno.EACCES):
+        return "name an address of this machine: 127.0.0.1 for itself alone, 0.0.0.0 for its network, too"
+    needs_rights = code == errno.EACCES and port < _FIRST_FREE_PORT
+    why = "ports below 1024 need special rights" if needs_rights else "another program may have it"
+    return f"{why}; {setting} names another port"
 
 
 def address_in_network(host: str) -> str:

@@ -166,26 +166,22 @@ class ServerState(AppState):
             if not chats:
                 del self.running[user_id]
 
-    def stop_in(self, user_id: str, session: str) -> int:
-        """Stop the user's answers in the conversation of that name; return how many there were."""
-        chats = [chat for chat in self.running.get(user_id, ()) if chat.session == session]
-        for chat in chats:
-            chat.stop()
-        return len(chats)
+    def chats_in(self, user_id: str, name: str) -> list[Chat]:
+        """Return the user's answers in the conversation of that name or id. From any thread; may read memory.
 
-    def discard_in(self, user_id: str, name: str, session_id: str) -> int:
-        """Discard the user's answers in a conversation that is being deleted; return how many there were.
-
-        `session_id` is "" for one of which nothing is stored. From any thread.
+        An answer that began before its conversation was stored has only the name that its request gave.
         """
-        chats = [
+        chats = list(self.running.get(user_id, ()))
+        if all(chat.session == name for chat in chats) or self.memory is None:
+            return [chat for chat in chats if chat.session == name]
+        find = self.memory.find_session
+        ids = {given: find(given, user_id) for given in {name, *(chat.session for chat in chats)}}
+        wanted = ids[name] or name
+        return [
             chat
-            for chat in list(self.running.get(user_id, ()))
-            if chat.session in (name, session_id or name) or (session_id and chat.session_id == session_id)
+            for chat in chats
+            if name == chat.session or wanted in (chat.session, chat.session_id, ids[chat.session])
         ]
-        for chat in chats:
-            chat.discard()
-        return len(chats)
 
     def cancel_all(self) -> None:
         """Cancel all answers; what they have said so far is kept."""
@@ -242,16 +238,17 @@ class Own:
         """True if this server has a chat API that the caller may use."""
         return isinstance(self._state, ServerState) and CHAT in self.caller.scopes
 
-    def stop(self, session: str) -> int:
-        """Stop the user's answers in a conversation; return how many. Denied without the scope `chat`."""
-        self.caller.require(CHAT)
+    def chats_in(self, name: str) -> list[Chat]:
+        """Return the user's answers in the conversation of that name or id. From any thread."""
         state = self._state
-        return state.stop_in(self.user, session) if isinstance(state, ServerState) else 0
+        return state.chats_in(self.user, name) if isinstance(state, ServerState) else []
 
-    def discard(self, name: str, session_id: str) -> int:
-        """Discard the user's answers in a conversation that is being deleted; return how many."""
-        state = self._state
-        return state.discard_in(self.user, name, session_id) if isinstance(state, ServerState) else 0
+    def discard(self, name: str) -> int:
+        """Discard the user's answers in a conversation that is being deleted; return how many there were."""
+        chats = self.chats_in(name)
+        for chat in chats:
+            chat.discard()
+        return len(chats)
 
     def memory_id(self, sequence: int) -> int:
         """Return the database's id of one of the user's memories; Denied if there can be none."""

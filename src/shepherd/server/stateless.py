@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from shepherd.assistant import is_statement
 from shepherd.config import Config
@@ -41,7 +42,15 @@ from shepherd.turn.components import answering_first
 from shepherd.turn.recorder import append_turn
 from shepherd.types import Message, TurnStats
 
-__all__ = ["ClientHistory", "FinishedTurn", "Plans", "RequestPlanner", "RequestStore", "StoredTurn"]
+__all__ = [
+    "ClientHistory",
+    "FinishedTurn",
+    "Plans",
+    "RequestPlanner",
+    "RequestStore",
+    "Retries",
+    "StoredTurn",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,6 +374,7 @@ class Plans:
 # The same messages within this time are a retry, unless the conversation has gone on.
 _RETRY_S = 600.0
 _RETRIES_KNOWN = 4096
+_RETRY_LOCKS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +382,8 @@ class FinishedTurn:
     """A turn to store: `answer` as the client received it, `last_text` that of its last reply.
 
     `session_name` is the id or name of its conversation, "" if the client named none. `mark` says what was
-    stored when the turn began.
+    stored when the turn began, at `begun_at` (monotonic). If the user stopped the answer (`is_stopped`), it
+    isn't whole, but they have seen its end.
     """
 
     user_id: str
@@ -386,6 +397,8 @@ class FinishedTurn:
     stats: TurnStats
     mark: SessionMark
     session_name: str = ""
+    is_stopped: bool = False
+    begun_at: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,21 +415,53 @@ class StoredTurn:
 
 @dataclass(frozen=True, slots=True)
 class _Answered:
-    """When (monotonic) messages were answered, in which conversation, behind which message there."""
+    """When (monotonic) messages were answered, in which conversation, behind which message there.
+
+    `message` is 0 if nothing precedes the answer: a result of a tool was answered, and nothing was stored
+    before it. `has_answer` is False if only the user's message was stored.
+    """
 
     at: float
     session: str
     message: int
+    has_answer: bool
+
+
+class Retries:
+    """Which messages were answered lately, and where; all models of a server share it. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._answered: LRUCache[tuple[str, str], _Answered] = LRUCache(_RETRIES_KNOWN)
+        self._locks = [threading.Lock() for _ in range(_RETRY_LOCKS)]
+
+    def get(self, key: tuple[str, str]) -> _Answered | None:
+        """Return where messages were answered, by user and hash; None if they weren't lately."""
+        known = self._answered.get(key)
+        return known if known is not None and time.monotonic() - known.at < _RETRY_S else None
+
+    def put(self, key: tuple[str, str], answered: _Answered) -> None:
+        """Note where messages were answered."""
+        self._answered.put(key, answered)
+
+    def remove(self, key: tuple[str, str]) -> None:
+        """Forget where messages were answered: it isn't there any more."""
+        self._answered.remove(key)
+
+    def storing(self, key: tuple[str, str]) -> threading.Lock:
+        """Return the lock that is held while an answer to these messages is stored."""
+        return self._locks[hash(key) % _RETRY_LOCKS]
 
 
 class RequestStore:
     """Stores the turns of stateless clients. Thread-safe, as the memory is."""
 
-    def __init__(self, memory: Memory, config: Config, worker: ExtractionWorker | None) -> None:
+    def __init__(
+        self, memory: Memory, config: Config, worker: ExtractionWorker | None, retries: Retries | None = None
+    ) -> None:
         self._memory = memory
         self._config = config
         self._worker = worker
-        self._answered: LRUCache[tuple[str, str], _Answered] = LRUCache(_RETRIES_KNOWN)
+        self._retries = retries or Retries()
 
     def restore(
         self, messages: tuple[Message, ...], user_id: str, hashes: Sequence[str], session_name: str = ""
@@ -438,29 +483,31 @@ class RequestStore:
 
     def mark(self, history: ClientHistory, user_id: str, session_name: str) -> SessionMark:
         """Return what is stored of the conversation that a turn continues, or the message that it repeats."""
-        known = self._known(history, user_id, session_name)
+        key = _key_of(history, user_id)
+        # In a named conversation, the client can say the same again.
+        known = None if session_name else self._retries.get(key)
         try:
-            if known is not None and time.monotonic() - known.at < _RETRY_S:
+            if known is not None:
                 mark = self._memory.mark_session(known.session, user_id, answered=known.message)
-                # A conversation that was continued isn't the one that begins with the same words now.
                 if mark.last_message:
-                    return mark
+                    return replace(mark, last_message=known.message)
+                # A conversation that was deleted or continued isn't the one that begins like this now.
+                self._retries.remove(key)
             return self._memory.mark_session(history.restored.session, user_id)
         except ShepherdError as error:
             _log.warning("looking up the conversation failed: %s", error)
             return SessionMark()
 
-    def _known(self, history: ClientHistory, user_id: str, session_name: str) -> _Answered | None:
-        """Return where these messages were answered before, None if they weren't."""
-        if session_name:  # its client can say the same again
-            return None
-        return self._answered.get((user_id, conversation_hashes(history.messages)[-1]))
-
     def write(self, turn: FinishedTurn) -> StoredTurn:
-        """Store a turn, in place of an earlier answer to the same messages.
+        """Store a turn, in place of an earlier answer to the same messages, unless that is the better one.
 
         Only a whole answer becomes a memory.
         """
+        key = _key_of(turn.history, turn.user_id)
+        with self._retries.storing(key):
+            return self._write(turn, key)
+
+    def _write(self, turn: FinishedTurn, key: tuple[str, str]) -> StoredTurn:
         history = turn.history
         session, is_stored = "", False
         try:
@@ -472,12 +519,19 @@ class RequestStore:
             said = self._statement(turn, reply)
             is_shown = reply.raw or (reply.thought and not reply.tool_calls)
             messages = [*steps, reply] if is_shown else list(steps)
-            session = self._answer_again(turn, said, reply, messages)
+            known = self._repeated(turn, key)
+            if known is not None:
+                is_cut = not (turn.is_whole or turn.is_stopped)
+                if known.has_answer and (is_cut or not (messages or reply.tool_calls)):
+                    return StoredTurn(known.session, is_stored=True)
+                session = self._answer_again(turn, known, said, reply, messages)
             if not session:
                 session = history.restored.session or self._memory.start_session(
                     turn.user_id, turn.model_name, name=turn.session_name, mark=turn.mark
                 )
-                self._append(turn, session, messages)
+                known = self._append(turn, session, messages)
+            if known is not None:
+                self._retries.put(key, replace(known, has_answer=bool(messages or reply.tool_calls)))
             is_stored = True
             # Not before: of a conversation that was deleted meanwhile, nothing is noted.
             self._note(turn, session)
@@ -493,25 +547,26 @@ class RequestStore:
             _log.warning("storing the turn failed: %s", error)
         return StoredTurn(session, is_stored)
 
+    def _repeated(self, turn: FinishedTurn, key: tuple[str, str]) -> _Answered | None:
+        """Return where the same messages were answered before this turn began, or since; else None."""
+        known = None if turn.session_name else self._retries.get(key)
+        is_as_marked = known is not None and turn.mark.last_message == known.message
+        return known if known is not None and (is_as_marked or known.at >= turn.begun_at) else None
+
     def _answer_again(
-        self, turn: FinishedTurn, said: str, reply: Message, messages: Sequence[Message]
+        self, turn: FinishedTurn, known: _Answered, said: str, reply: Message, messages: Sequence[Message]
     ) -> str:
-        """Replace the earlier answer if this is a retry; return its conversation, or "" if it is none."""
+        """Replace an earlier answer; return its conversation, or "" if that has gone on."""
         newest = turn.history.newest
-        known = self._known(turn.history, turn.user_id, turn.session_name)
-        if known is None or turn.mark.last_message != known.message:
-            return ""
         asked = newest if newest.role == "user" else None
         if asked is not None:
             asked.id = known.message
-        if not messages and not reply.tool_calls:
-            return known.session  # the earlier answer is better than none
         ids = self._memory.answer_again(
             known.session,
             asked,
             messages,
             turn.user_id,
-            mark=turn.mark,
+            mark=replace(turn.mark, last_message=known.message),
             turn=Turn(said, archived_answer(reply.raw), 0, known.session) if said else None,
         )
         if ids is None:
@@ -520,8 +575,8 @@ class RequestStore:
             message.id = message_id
         return known.session
 
-    def _append(self, turn: FinishedTurn, session: str, messages: Sequence[Message]) -> None:
-        """Append a turn to its conversation, and note where the same messages would be answered again."""
+    def _append(self, turn: FinishedTurn, session: str, messages: Sequence[Message]) -> _Answered:
+        """Append a turn to its conversation; return where the same messages would be answered again."""
         history, mark = turn.history, turn.mark
         if not history.restored.session:  # the mark may be of the conversation that the messages repeat
             mark = replace(mark, last_message=0)
@@ -529,9 +584,7 @@ class RequestStore:
         append_turn(self._memory, session, turn.user_id, newest, messages, learner=self._worker, mark=mark)
         # A result of a tool isn't stored: what precedes it is answered.
         answered = newest.id if newest is not None else mark.last_message
-        if answered:
-            key = turn.user_id, conversation_hashes(history.messages)[-1]
-            self._answered.put(key, _Answered(time.monotonic(), session, answered))
+        return _Answered(time.monotonic(), session, answered or 0, has_answer=False)
 
     def _note(self, turn: FinishedTurn, session: str) -> None:
         history, draft = turn.history, turn.draft
@@ -581,3 +634,7 @@ class RequestStore:
 
     def _remember(self, user_id: str, question: str, answer: str, asked_at: int, session: str) -> None:
         self._memory.archive_turn(Turn(question, archived_answer(answer), asked_at, session), user_id)
+
+
+def _key_of(history: ClientHistory, user_id: str) -> tuple[str, str]:
+    return user_id, conversation_hashes(history.messages)[-1]

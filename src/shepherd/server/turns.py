@@ -38,6 +38,7 @@ from shepherd.server.stateless import (
     Plans,
     RequestPlanner,
     RequestStore,
+    Retries,
     StoredTurn,
 )
 from shepherd.tools import Toolbox, memory_tools
@@ -76,6 +77,7 @@ class ServedTurn:
     stored: StoredTurn = field(default_factory=StoredTurn)
     # What was stored of the conversation when the turn began.
     mark: SessionMark = field(default_factory=SessionMark)
+    begun_at: float = field(default_factory=time.monotonic)
     # Ended by the user, unlike by the loss of the client.
     is_stopped: bool = False
     # Others to the same request: they are generated beside this one, and not stored.
@@ -270,7 +272,8 @@ _ENTRY_BYTES = 512
 class Conversations:
     """Answers conversations of many users with the models of a server.
 
-    Without `memory` nothing is recalled or stored. A `worker` extracts facts from what users say.
+    Without `memory` nothing is recalled or stored. A `worker` extracts facts from what users say. `retries`
+    are shared with the server's other models.
     """
 
     def __init__(
@@ -282,13 +285,14 @@ class Conversations:
         writes_memory: bool = True,
         worker: ExtractionWorker | None = None,
         summarizer: Summarizer | None = None,
+        retries: Retries | None = None,
     ) -> None:
         self.models = models
         self.config = config
         self.summarizer = summarizer
         self._memory = memory
         self._writes = writes_memory
-        self._store = None if memory is None else RequestStore(memory, config, worker)
+        self._store = None if memory is None else RequestStore(memory, config, worker, retries)
         self._plans = Plans(memory, config, tells_private=models.provider.is_local, summarizer=summarizer)
         # The same messages come with every request of a conversation.
         self._counted = CachedFunction(
@@ -522,6 +526,8 @@ class Conversations:
                     stats=turn.stats,
                     mark=turn.mark,
                     session_name=request.session,
+                    is_stopped=turn.is_stopped,
+                    begun_at=turn.begun_at,
                 )
             )
 

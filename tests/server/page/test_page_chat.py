@@ -116,6 +116,22 @@ def test_an_answer_appears_while_it_is_written_and_stops(endless, visit):
     expect(page.locator(".prose > *").first).to_be_visible()
 
 
+def test_an_answer_in_a_conversation_that_was_deleted_elsewhere_says_so(endless, visit):
+    chat = visit(endless.url, "deleting")
+    chat.open("chat")
+    page = chat.page
+    field(page).fill("Hello")
+    page.keyboard.press("Enter")
+    expect(page.locator(".prose > *").first).to_be_visible()
+    name = page.url.rpartition("/")[2]
+    httpx.delete(f"{endless.url}/v1/conversations/{name}", params={"user": "deleting"}, trust_env=False)
+    over(page)
+
+    foot = page.locator(".reply-foot")
+    expect(foot).to_contain_text("the conversation was deleted meanwhile: nothing of it was stored")
+    expect(foot).not_to_contain_text("maximum length")
+
+
 def test_an_answer_goes_on_while_another_view_is_shown(endless, visit):
     chat = visit(endless.url, "wanderer")
     chat.open("chat")
@@ -801,6 +817,23 @@ def test_errors_do_not_cover_the_field_and_go_with_the_next_message(chat):
 
     assert box["y"] + box["height"] <= composer["y"]
     say(page, "Where do I live?")
+    expect(notice).to_have_count(0)
+
+
+def test_many_errors_fit_a_phone_with_the_button_that_closes_them(steve):
+    steve.page.set_viewport_size({"width": 390, "height": 500})
+    steve.open("chat")
+    files = [
+        {"name": f"{i}{'x' * 60}.docx", "mimeType": "application/zip", "buffer": b"PK\3\4\0\0"}
+        for i in range(14)
+    ]
+    steve.page.locator("input[type=file]").first.set_input_files(files)
+    notice = steve.page.locator(".notice.bad")
+
+    expect(notice.get_by_role("button", name="Close")).to_be_in_viewport(ratio=1)
+    expect(notice.locator("p")).to_have_count(6)
+    expect(notice.locator("p").last).to_have_text("and 9 more")
+    steve.page.keyboard.press("Escape")
     expect(notice).to_have_count(0)
 
 

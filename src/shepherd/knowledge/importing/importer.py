@@ -92,9 +92,11 @@ def read_document(source: str, limits: WebLimits | None = None, stdin: BinaryIO 
     if "://" in source:
         page = web.fetch(source, limits)
         return documents.read(page.data, page.name, content_type=page.content_type, charset=page.charset)
+    if not source:
+        raise UsageError("the name of the file is empty", hint="name a file or an address")
     path = Path(os.path.expanduser(source))
     if path.is_dir():
-        raise UsageError(f"{path}: is a folder", hint="name the files in it")
+        raise UsageError(f"{path}: this is a folder", hint="name the files in it")
     if not path.exists():
         raise UsageError(f"{path}: there is no such file", hint="name a file or an address")
     return documents.read(_bytes_of(path, limits), storable(path.name))

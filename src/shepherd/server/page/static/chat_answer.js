@@ -107,7 +107,7 @@ export function drawBeneath(turn) {
     const items = turn.learned.slice(parts.learned.childElementCount);
     parts.learned.append(...items.map((item) => learnedLine(turn, item)));
   }
-  const says = JSON.stringify([turn.state, turn.isCut, turn.memory, turn.usesMemory, turn.isStored, Boolean(turn.answer)]);
+  const says = JSON.stringify([turn.state, turn.isCut, turn.isDeleted, turn.memory, turn.usesMemory, turn.isStored, Boolean(turn.answer)]);
   if (parts.footSays !== says) {
     parts.footSays = says;
     parts.foot = foot(turn);
@@ -131,7 +131,7 @@ function foot(turn) {
     turn.state === "stopped" ? "stopped" : "",
     noAnswer(turn),
     turn.isCut && turn.answer ? "the answer reached its maximum length" : "",
-    isLost(turn) ? "nothing of it was stored" : "",
+    isLost(turn) ? `${turn.isDeleted ? "the conversation was deleted meanwhile: " : ""}nothing of it was stored` : "",
     turn.memory && turn.usesMemory ? "" : `${turn.memory ? "no memory with this model" : "memory was off"}: nothing was recalled, stored or learned`,
   ].filter(Boolean);
   return h("div", { class: "reply-foot" }, turn.answer ? copying : null, again, notes.length ? h("span", { class: "hint" }, notes.join(" · ")) : null);
@@ -139,7 +139,7 @@ function foot(turn) {
 
 /** Why there is no answer; "" if there is one, or if it says so already. */
 function noAnswer(turn) {
-  if (turn.answer || turn.state !== "done") return "";
+  if (turn.answer || turn.isDeleted || turn.state !== "done") return "";
   if (turn.isLoaded) return "no answer is stored";
   return turn.isCut ? "the maximum length was reached before the answer began" : "the model gave no answer";
 }

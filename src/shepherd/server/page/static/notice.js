@@ -4,9 +4,17 @@ import { Refused, onReached } from "./api.js";
 import { fill, h } from "./dom.js";
 
 const STAYS_MS = 8000;
+// Errors that are told at once; of more only their number.
+const MOST_TOLD = 5;
 let timer = 0;
 // Whether what is said is that the server did not answer.
 let isUnreached = false;
+
+addEventListener("keydown", (event) => {
+  // It closes a dialog first.
+  const isTaken = event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]");
+  if (event.key === "Escape" && !isTaken) unsay();
+});
 
 onReached(() => {
   if (!isUnreached) return;
@@ -39,9 +47,13 @@ export function say(text) {
 
 /** Show errors until they are closed; if the server did not answer, until soon after it answers again. */
 export function complain(...errors) {
-  const texts = new Set(errors.map(inWords));
+  const texts = [...new Set(errors.map(inWords))];
+  const told = texts.length > MOST_TOLD ? [...texts.slice(0, MOST_TOLD), `and ${texts.length - MOST_TOLD} more`] : texts;
   const close = h("button", { type: "button", class: "quiet", on: { click: unsay } }, "Close");
-  show(h("div", { class: "notice bad" }, h("div", {}, [...texts].map((text) => h("p", {}, text))), close));
+  const words = h("div", { class: "told" }, told.map((text) => h("p", {}, text)));
+  show(h("div", { class: "notice bad" }, words, close));
+  // A keyboard has to reach what scrolls.
+  if (words.scrollHeight > words.clientHeight) words.tabIndex = 0;
   isUnreached = errors.some(({ code }) => code === "unreachable");
 }
 

@@ -443,7 +443,8 @@ function heard(chat, turn, event) {
   if (choice?.delta?.content) turn.answer += choice.delta.content;
   if (choice?.delta?.reasoning_content) turn.thought += choice.delta.reasoning_content;
   if (choice?.finish_reason) {
-    turn.isCut = choice.finish_reason === "length" && !turn.isStopped;
+    turn.isDeleted = Boolean(event.session_deleted);
+    turn.isCut = choice.finish_reason === "length" && !turn.isStopped && !turn.isDeleted;
     turn.isStored = keeps(turn) && Boolean(event.session);
     ended(chat, turn, "done");
     return;
