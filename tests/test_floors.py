@@ -42,6 +42,7 @@ FLOORS = [
         "encryption",
         "escaping",
         "fusion",
+        "given_names",
         "http_endpoint",
         "installation",
         "kept_files",
