@@ -21,10 +21,11 @@ from shepherd.claims.keys import (
 )
 from shepherd.claims.letters import begins_with_letter
 from shepherd.claims.moves import is_home
-from shepherd.claims.roles import is_figure_of_speech
+from shepherd.claims.roles import is_figure_of_speech, is_judged, trade_in
 from shepherd.claims.statements import Assertion, assertions, stating_sentences
 from shepherd.claims.wordings import alternatives, definition, rule
 from shepherd.claims.wordings import words as word_list
+from shepherd.given_names import GIVEN_NAMES
 
 __all__ = [
     "Verdict",
@@ -305,7 +306,15 @@ def _is_somebody(relation: str) -> bool:
 def supported_value(assertion: Assertion, key: str, value: str) -> str:
     """Return the value as the user spells it if the assertion states that it is the user's `key`, else ""."""
     quoted = _quoted(value, assertion)
-    return quoted if quoted and _fits_key(assertion, key) and _fits_value(assertion, quoted) else ""
+    if not (quoted and _fits_key(assertion, key) and _fits_value(assertion, quoted)):
+        return ""
+    return _trade(quoted) if assertion.kind.removeprefix(OF_OTHERS) == "job" else quoted
+
+
+def _trade(role: str) -> str:
+    """Return a job without moods, and without a judgement where it is one all the same."""
+    trade = trade_in(role)
+    return trade.split(maxsplit=1)[1] if is_judged(trade) and " " in trade else trade
 
 
 def _is_plain(assertion: Assertion) -> bool:
