@@ -68,7 +68,7 @@ _SPELLINGS = {
     "mum": "mother", "mom": "mother", "dad": "father", "papa": "father", "mama": "mother",
     "mummy": "mother", "daddy": "father", "hubby": "husband", "wifey": "wife", "bro": "brother",
     "sis": "sister", "gf": "girlfriend", "bf": "boyfriend", "doggo": "dog", "pup": "dog", "kitty": "cat",
-    "lil": "little",
+    "lil": "little", "engaged": "fiance", "verlobt": "fiance", "prometido": "fiance", "prometida": "fiance",
     "grandma": "grandmother", "granny": "grandmother", "gran": "grandmother", "nan": "grandmother",
     "nana": "grandmother", "grandpa": "grandfather", "grandad": "grandfather", "granddad": "grandfather",
     **{
