@@ -587,6 +587,8 @@ def _is_place(assertion: Assertion, value: str) -> bool:
         rule("software").fullmatch(value) or (len(words) == 1 and words[0].endswith("ing"))
     ):
         return False
+    if assertion.kind == "employer" and _is_joined(value, assertion.sentence):
+        return False
     if assertion.kind == "employer" and rule("institutions").fullmatch(value) is not None:
         return True
     has_article = assertion.value.split()[0].casefold() in word_list("determiners")
@@ -599,6 +601,12 @@ def _is_place(assertion: Assertion, value: str) -> bool:
         and words[-1] not in word_list("buildings")
         and not (has_article and value == value.casefold())
     )
+
+
+def _is_joined(name: str, sentence: str) -> bool:
+    """Return whether it is somebody whom the user joined: "I left London and joined Anna in Paris"."""
+    is_somebody = name.split(maxsplit=1)[0].casefold() in GIVEN_NAMES and not definition("firm").match(name)
+    return is_somebody and re.search(rf"\bjoined {re.escape(name)}", sentence) is not None
 
 
 def _is_thing(assertion: Assertion, value: str) -> bool:
@@ -625,8 +633,9 @@ def _is_thing(assertion: Assertion, value: str) -> bool:
                 first == "the" and value == value.casefold()
             )
         case "allergy":
-            is_own = first in ("my", "our") and definition("animal").match(value) is None
-            return not is_own and words[0] not in word_list("no allergens")
+            return _is_allergen(value, is_own=first in ("my", "our"))
+        case "medication":
+            return _is_medicine(value)
         case "avoids":
             return words[0] not in word_list("no foods")
         case "study" | "learns":
@@ -640,6 +649,22 @@ def _is_thing(assertion: Assertion, value: str) -> bool:
             is_title = first == "the" and said[-1][:1].isupper()
             return is_title or not {first, *words} & word_list("options")
     return True
+
+
+def _is_allergen(value: str, *, is_own: bool) -> bool:
+    """Return whether a value may cause an allergy: of what is the user's own, animals and what is worn."""
+    words = value.casefold().split()
+    is_known = rule("worn allergens").search(value) is not None or any(
+        definition(name).fullmatch(words[-1]) for name in ("animal", "allergen")
+    )
+    return is_known or not (is_own or words[0] in word_list("no allergens"))
+
+
+def _is_medicine(value: str) -> bool:
+    """Return whether nothing but a form or a dose follows a medicine: no "Concerta tickets"."""
+    drug = definition("drug").match(value)
+    behind = "" if drug is None else value[drug.end() :]
+    return not behind or rule("behind a medicine", begins=True).match(behind) is not None
 
 
 def _is_of_the_moment(assertion: Assertion, value: str) -> bool:
