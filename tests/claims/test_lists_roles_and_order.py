@@ -55,6 +55,8 @@ def test_a_role_among_friends_is_no_job(line, key, value):
         "I'm a bad nurse, I forgot a dose today",
         "I'm a pretty good baker",
         "I'm a hard worker",
+        "I'm a happy camper",
+        "I'm a lazy cook",
         "I'm a terrible singer at Christmas",
         "I'm a taxi driver for my kids",
         "I'm a cook for my kids at the weekend",

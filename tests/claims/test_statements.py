@@ -144,6 +144,7 @@ Great, I love cleaning bedpans
 I'm engaged to a Spaniard
 I'm engaged to Bosch as a consultant
 I joined Anna in Paris
+I left Siemens and joined Mark for a hike
 I live with your mother
 I'm allergic to my flatmate's cooking
 I'm allergic to family gatherings

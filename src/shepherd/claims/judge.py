@@ -25,7 +25,7 @@ from shepherd.claims.roles import is_figure_of_speech, is_judged, trade_in
 from shepherd.claims.statements import Assertion, assertions, stating_sentences
 from shepherd.claims.wordings import alternatives, definition, rule
 from shepherd.claims.wordings import words as word_list
-from shepherd.given_names import GIVEN_NAMES
+from shepherd.given_names import GIVEN_NAMES, NAMES_AND_WORDS
 
 __all__ = [
     "Verdict",
@@ -605,7 +605,8 @@ def _is_place(assertion: Assertion, value: str) -> bool:
 
 def _is_joined(name: str, sentence: str) -> bool:
     """Return whether it is somebody whom the user joined: "I left London and joined Anna in Paris"."""
-    is_somebody = name.split(maxsplit=1)[0].casefold() in GIVEN_NAMES and not definition("firm").match(name)
+    first = name.split(maxsplit=1)[0].casefold()
+    is_somebody = first in GIVEN_NAMES | NAMES_AND_WORDS and not definition("firm").match(name)
     return is_somebody and re.search(rf"\bjoined {re.escape(name)}", sentence) is not None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from shepherd.claims.wordings import words
+from shepherd.claims.wordings import definition, words
 
 __all__ = ["is_figure_of_speech", "is_judged", "is_work", "role_in", "trade_in"]
 
@@ -109,9 +109,16 @@ def is_judged(role: str) -> bool:
 def is_figure_of_speech(value: str, sentence: str) -> bool:
     """Return whether a role is only judged or played with: "a bad nurse", "a taxi driver for my kids"."""
     before, _, behind = sentence.partition(value)
-    described = f"{before.split()[-1].strip(',')} {value}" if before.split() else value
+    last = (before.split() or [""])[-1].strip(",").casefold()
+    described = f"{last} {value}" if last in words("moods") | words("judging") else value
     # "A great teacher at Kings School" works there.
-    if (is_judged(described) or is_judged(value)) and not _AT_WORK.match(behind):
+    is_at_work = _AT_WORK.match(behind) is not None
+    if is_judged(described) and not is_at_work:
+        return True
+    # "A happy camper" has no trade, "a happy farmer" has one.
+    trade = trade_in(described)
+    is_only_mood = trade != described and " " not in trade and not definition("occupation").fullmatch(trade)
+    if is_only_mood and not (is_at_work or is_work(before)):
         return True
     if re.search(r"\bthe family \w+$", f"{before}{value}", re.IGNORECASE):
         return True
