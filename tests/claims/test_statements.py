@@ -150,6 +150,7 @@ I'm allergic to my flatmate's cooking
 I'm allergic to family gatherings
 My aunt admitted, I have asthma
 Ich bin schon 3 Jahre in Ulm
+Ich bin 3 Jahre und 2 Monate hier
 Ich bin schon 20 Jahre verheiratet
 My doctor prescribed me Mindfulness
 He put me on Concerta tickets
@@ -288,7 +289,7 @@ FACTS = {
     "Ich bin mit Anna verlobt": {"fiance_name": "Anna"},
     "Ich bin mit Anna verheiratet": {"spouse": "Anna"},
     "I was admitted to hospital, I have diabetes": {"condition": "diabetes"},
-    "Ich bin 30 Jahre": {"age": "30"},
+    "Ich bin 30 Jahre und wohne in Ulm": {"age": "30", "location": "Ulm"},
     "I left Zalando and joined Klarna": {"employer": "Klarna"},
     "I sold the Beetle and bought a Golf GTI": {"car": "Golf GTI"},
     # Medicines, which are known by the endings of their names.
