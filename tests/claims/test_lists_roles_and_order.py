@@ -86,6 +86,8 @@ def test_a_role_that_is_judged_or_played_with_is_no_job(line):
         ("I'm a mad scientist", "scientist"),
         ("I'm an average adjuster", "average adjuster"),
         ("I'm a big data engineer", "big data engineer"),
+        ("I'm a content manager", "content manager"),
+        ("I'm a fraud analyst", "fraud analyst"),
         ("I'm a great teacher at Kings School", "teacher"),
         ("I'm a chef in the House of Lords", "chef"),
         ("I'm a teacher of two children with autism", "teacher"),
