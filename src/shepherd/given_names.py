@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["FEMALE_NAMES", "GIVEN_NAMES", "MALE_NAMES"]
+__all__ = ["FEMALE_NAMES", "GIVEN_NAMES", "MALE_NAMES", "NAMES_AND_WORDS"]
 
 
 def _names(text: str) -> frozenset[str]:
@@ -51,3 +51,8 @@ MALE_NAMES = _names(
 # Names of both genders, which agree with both pronouns.
 _OPEN_NAMES = _names("alex andy ashley casey chris jamie jordan kim lee morgan pat robin sam taylor terry")
 GIVEN_NAMES = FEMALE_NAMES | MALE_NAMES | _OPEN_NAMES
+# Names that are other words as often.
+NAMES_AND_WORDS = _names(
+    "art bill chip daisy dawn dean dot drew faith grant hope iris ivy jack jasmine joy june mark may miles"
+    " olive poppy rich rose ruby sandy sky sue violet will"
+)

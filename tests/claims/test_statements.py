@@ -142,6 +142,20 @@ I'm allergic to my boss
 I love mondays /s
 Great, I love cleaning bedpans
 I'm engaged to a Spaniard
+I'm engaged to Bosch as a consultant
+I joined Anna in Paris
+I left Siemens and joined Mark for a hike
+I live with your mother
+I'm allergic to my flatmate's cooking
+I'm allergic to family gatherings
+My aunt admitted, I have asthma
+Ich bin schon 3 Jahre in Ulm
+Ich bin 3 Jahre und 2 Monate hier
+Ich bin schon 20 Jahre verheiratet
+My doctor prescribed me Mindfulness
+He put me on Concerta tickets
+I take sugar 5 mg a day
+I sold the Beetle and bought a Puma jacket
 He put me on hold
 I was prescribed glasses
 If my doctor put me on warfarin I'd cry
@@ -267,11 +281,22 @@ FACTS = {
     "Great, I love hiking": {"likes": "hiking"},
     "I love Rust because it's fast": {"likes": "Rust"},
     "I'm allergic to my cat": {"allergy": "cat"},
-    "I'm engaged to Sam": {"marital_status": "engaged to Sam"},
-    # Medicines, which are known by the endings of their names and by their doses.
+    "I'm allergic to our neighbour's dog": {"allergy": "neighbour's dog"},
+    "I'm allergic to my perfume": {"allergy": "perfume"},
+    "I'm allergic to my own sweat": {"allergy": "own sweat"},
+    "I'm allergic to family dogs": {"allergy": "family dogs"},
+    "I'm recently engaged to a man called Sam": {"fiance_name": "Sam"},
+    "Ich bin mit Anna verlobt": {"fiance_name": "Anna"},
+    "Ich bin mit Anna verheiratet": {"spouse": "Anna"},
+    "I was admitted to hospital, I have diabetes": {"condition": "diabetes"},
+    "Ich bin 30 Jahre und wohne in Ulm": {"age": "30", "location": "Ulm"},
+    "I left Zalando and joined Klarna": {"employer": "Klarna"},
+    "I sold the Beetle and bought a Golf GTI": {"car": "Golf GTI"},
+    # Medicines, which are known by the endings of their names.
     "my GP put me on propranolol": {"medication": "propranolol"},
     "I'm on 20mg of lisinopril": {"medication": "lisinopril"},
-    "I'm on zelboran 50mg": {"medication": "zelboran"},
+    "I take ramipril 5 mg a day": {"medication": "ramipril"},
+    "He put me on Concerta XR": {"medication": "Concerta XR"},
     "I was prescribed Eliquis": {"medication": "Eliquis"},
     "Tomo omeprazol todos los días": {"medication": "omeprazol"},
     "Je prends du Kardégic": {"medication": "Kardégic"},
@@ -284,6 +309,9 @@ FACTS = {
     "J'adore la tarte aux pommes": {"likes": "tarte aux pommes"},
     "Me encanta el café con leche": {"likes": "café con leche"},
     "vivo en San Sebastián de los Reyes": {"location": "San Sebastián de los Reyes"},
+    "vivo en Palma de Mallorca": {"location": "Palma de Mallorca"},
+    "vivo en Valencia de Erasmus": {"location": "Valencia"},
+    "trabajo en Bosch de Ingeniero": {"employer": "Bosch"},
     "Soy alérgico a los gatos de toda la vida": {"allergy": "gatos"},
     "vivo en Palma con mis padres": {"location": "Palma"},
     "je suis allergique au pollen de mars à juin": {"allergy": "pollen"},

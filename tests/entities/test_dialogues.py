@@ -79,6 +79,10 @@ DIALOGUES: dict[str, list[tuple[str, list[str]]]] = {
         ("Did Bill call?", ["William Turner"]),
         ("William (Bill) Turner's boat is nice.", ["William Turner"]),
     ],
+    "a place or a company within a name": [
+        ("Anna (Berlin) Meier is 34.", ["Anna", "Berlin", "Meier"]),
+        ("Bob lives in Berlin.", ["Bob", "Berlin"]),
+    ],
     "a relative's name in German": [
         ("Meine Schwester Anna wohnt in Berlin.", ["Anna", "Berlin"]),
         ("Ich war mit meiner Schwester Anna im Kino.", ["Anna"]),

@@ -262,6 +262,11 @@ def test_an_age_is_said_of_the_subject_of_a_clause(text, age):
         "Anna is a bit tired today.",
         "My boss Karl is a pain.",
         "Anna is a role model and a good cook.",
+        "Anna is a hard worker.",
+        "Anna's address is Wrong I think.",
+        "Anna's hobby is me.",
+        "Anna's favourite drink is running out.",
+        "Neither Anna nor Bob lives in Ulm.",
         "Anna is a winner in my eyes.",
         "The man beside Anna is a dentist.",
         "My sister Anna's job is stressful.",
@@ -295,6 +300,11 @@ def test_a_remark_is_no_value(text):
         ("Tom's hobby is restoring clocks, but he has no time.", "hobby", "restoring clocks"),
         ("Tom's favourite film is Lost in Translation.", "favorite film", "Lost in Translation"),
         ("Tom's favourite colour is red.", "favorite colour", "red"),
+        ("Tom's favourite drink is sparkling water.", "favorite drink", "sparkling water"),
+        ("Tom's favourite animal is a horse.", "favorite animal", "a horse"),
+        ("Tom is a proud nurse.", "title", "nurse"),
+        ("Tom is a real estate agent.", "title", "real estate agent"),
+        ("Because of Anna, Tom moved to Ulm.", "location", "Ulm"),
     ],
 )
 def test_a_value_is_noted_without_what_follows_it(text, attribute, value):

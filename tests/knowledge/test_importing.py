@@ -434,6 +434,8 @@ def test_a_file_without_suffix_is_imported_from_a_folder_if_it_is_text(knowledge
     }
     others = {
         "program": b"\x7fELF\x02",
+        "mark": b"\xff\xfe\x00",  # of UTF-16, and half a letter
+        "values": b"\xff\xfe\x07\x00\x01\x00",
         "latin1": "Zürich".encode("latin-1"),
         "blank": b" \n",
         "v1.2": b"text",

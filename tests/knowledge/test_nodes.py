@@ -197,7 +197,7 @@ def test_secrets_are_covered_in_metadata_edges_and_dimensions(knowledge):
 
 def test_an_event_date_is_a_day_and_an_older_text_stays(knowledge):
     old = knowledge.store_node(NewNode("old", event_date="soon"))
-    for wrong in ("yesterday", "2026-02-30", "2026-03", "20260301"):
+    for wrong in ("yesterday", "2026-02-30", "2026-03", "20260301", "2026-W01-1"):
         with pytest.raises(UsageError, match="event_date is not a day"):
             knowledge.add_node("new", event_date=wrong)
         with pytest.raises(UsageError, match="event_date is not a day"):

@@ -173,6 +173,24 @@ def test_a_new_like_ends_only_the_dislike_of_the_same(teller: Teller, key, value
 
 
 @pytest.mark.parametrize(
+    ("line", "facts"),
+    [
+        ("I'm married to Anna.", {"spouse": "Anna"}),
+        ("I broke up with Anna.", {}),
+        ("My sister broke up with Mark.", {"fiance_name": "Anna"}),
+    ],
+)
+def test_an_engagement_ends_with_a_wedding_or_a_parting(teller: Teller, line, facts) -> None:
+    teller.tell("I'm engaged to Anna.")
+    assert teller.facts() == {"fiance_name": "Anna"}
+    teller.now += 60
+
+    teller.tell(line)
+
+    assert teller.facts() == facts
+
+
+@pytest.mark.parametrize(
     ("key", "value", "line", "now"),
     [
         ("car", "Ford Fiesta", "I traded my Fiesta for a Golf.", {"car": "Golf"}),

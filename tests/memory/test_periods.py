@@ -322,6 +322,19 @@ def test_a_day_is_named_by_its_date_or_a_word():
     assert [day_of(name, NOW, UTC) for name in names] == [
         *("2026-03-01", "1901-02-03", "2099-12-31", yesterday, "2019-05-03")
     ]
-    for text in ("2026-02-30", "2026-03", "2026", "May 2019", "soon", "last week", ""):
+    for text in (
+        "2026-02-30",
+        "2026-03",
+        "2026",
+        "2026-W10",
+        "2026-W10-1",
+        "May 2019",
+        "soon",
+        "last week",
+        "",
+    ):
+        with pytest.raises(UsageError, match="expected a day"):
+            day_of(text, NOW, UTC)
+    for text in ("two days before 3 May 2019", "not 3 May 2019", "1 or 2 May 2019", "29 February"):
         with pytest.raises(UsageError, match="expected a day"):
             day_of(text, NOW, UTC)

@@ -24,6 +24,8 @@ _SINGULARS = {
 _SWALLOWING = ("children", "grandchildren")
 # Words for all of them: "three kids" after "two children" corrects the number.
 _ALL_OF = ("", "kid", "child", "sibling", "pet", "animal", "grandchild", "grandkid")
+# Who is told with one of these comes beside the others.
+_BESIDE = ("another", "other", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +76,15 @@ def merged_counts(items: list[str], key: str = "") -> list[str]:
     """Return items without those that a later one corrects or says more about, in their order.
 
     A number corrects an earlier one of the same things. "A cat" does not correct "two cats", and "a black
-    cat" says more than "a cat". "Three children" stands for "a son", too, but adds nothing to "a son, a
-    daughter and another daughter".
+    cat" says more than "a cat". "Three children" stands for "a son" that was told before, too, but adds
+    nothing to "a son, a daughter and another daughter".
     """
     kept: list[str] = []
     for item in items:
         new = _count_of(item)
         for at, earlier in enumerate(kept):
             known = _count_of(earlier)
-            if known.noun[-1] != new.noun[-1]:
+            if known.noun[-1] != new.noun[-1] or {*known.noun[:-1], *new.noun[:-1]} & {*_BESIDE}:
                 continue
             if known.noun == new.noun:
                 kept[at] = item if new.number or new.is_plural > known.is_plural else earlier
@@ -104,8 +106,10 @@ def _with_one_total(items: list[str]) -> list[str]:
     parts = [item for item in items if not is_total(item)]
     if not total or not parts:
         return items
-    counts = [_count_of(item) for item in parts]
-    if sum(count.number or 1 for count in counts) == total:
+    if sum(_count_of(item).number or 1 for item in parts) == total:
         return parts
-    is_single = all(count.number <= 1 and not count.is_plural for count in counts)
-    return [item for item in items if is_total(item)] if is_single else items
+    # A number that was told before "a son" leaves him where he is.
+    at = next(n for n, item in enumerate(items) if is_total(item))
+    before = [_count_of(item) for item in items[:at]]
+    is_single = all(count.number <= 1 and not count.is_plural for count in before)
+    return items[at:] if is_single else items

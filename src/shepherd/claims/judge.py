@@ -21,10 +21,11 @@ from shepherd.claims.keys import (
 )
 from shepherd.claims.letters import begins_with_letter
 from shepherd.claims.moves import is_home
-from shepherd.claims.roles import is_figure_of_speech
+from shepherd.claims.roles import is_figure_of_speech, is_judged, trade_in
 from shepherd.claims.statements import Assertion, assertions, stating_sentences
 from shepherd.claims.wordings import alternatives, definition, rule
 from shepherd.claims.wordings import words as word_list
+from shepherd.given_names import GIVEN_NAMES, NAMES_AND_WORDS
 
 __all__ = [
     "Verdict",
@@ -67,7 +68,7 @@ _SPELLINGS = {
     "mum": "mother", "mom": "mother", "dad": "father", "papa": "father", "mama": "mother",
     "mummy": "mother", "daddy": "father", "hubby": "husband", "wifey": "wife", "bro": "brother",
     "sis": "sister", "gf": "girlfriend", "bf": "boyfriend", "doggo": "dog", "pup": "dog", "kitty": "cat",
-    "lil": "little",
+    "lil": "little", "engaged": "fiance", "verlobt": "fiance", "prometido": "fiance", "prometida": "fiance",
     "grandma": "grandmother", "granny": "grandmother", "gran": "grandmother", "nan": "grandmother",
     "nana": "grandmother", "grandpa": "grandfather", "grandad": "grandfather", "granddad": "grandfather",
     **{
@@ -305,7 +306,15 @@ def _is_somebody(relation: str) -> bool:
 def supported_value(assertion: Assertion, key: str, value: str) -> str:
     """Return the value as the user spells it if the assertion states that it is the user's `key`, else ""."""
     quoted = _quoted(value, assertion)
-    return quoted if quoted and _fits_key(assertion, key) and _fits_value(assertion, quoted) else ""
+    if not (quoted and _fits_key(assertion, key) and _fits_value(assertion, quoted)):
+        return ""
+    return _trade(quoted) if assertion.kind.removeprefix(OF_OTHERS) == "job" else quoted
+
+
+def _trade(role: str) -> str:
+    """Return a job without moods, and without a judgement where it is one all the same."""
+    trade = trade_in(role)
+    return trade.split(maxsplit=1)[1] if is_judged(trade) and " " in trade else trade
 
 
 def _is_plain(assertion: Assertion) -> bool:
@@ -578,6 +587,8 @@ def _is_place(assertion: Assertion, value: str) -> bool:
         rule("software").fullmatch(value) or (len(words) == 1 and words[0].endswith("ing"))
     ):
         return False
+    if assertion.kind == "employer" and _is_joined(value, assertion.sentence):
+        return False
     if assertion.kind == "employer" and rule("institutions").fullmatch(value) is not None:
         return True
     has_article = assertion.value.split()[0].casefold() in word_list("determiners")
@@ -590,6 +601,13 @@ def _is_place(assertion: Assertion, value: str) -> bool:
         and words[-1] not in word_list("buildings")
         and not (has_article and value == value.casefold())
     )
+
+
+def _is_joined(name: str, sentence: str) -> bool:
+    """Return whether it is somebody whom the user joined: "I left London and joined Anna in Paris"."""
+    first = name.split(maxsplit=1)[0].casefold()
+    is_somebody = first in GIVEN_NAMES | NAMES_AND_WORDS and not definition("firm").match(name)
+    return is_somebody and re.search(rf"\bjoined {re.escape(name)}", sentence) is not None
 
 
 def _is_thing(assertion: Assertion, value: str) -> bool:
@@ -616,8 +634,9 @@ def _is_thing(assertion: Assertion, value: str) -> bool:
                 first == "the" and value == value.casefold()
             )
         case "allergy":
-            is_own = first in ("my", "our") and definition("animal").match(value) is None
-            return not is_own and words[0] not in word_list("no allergens")
+            return _is_allergen(value, is_own=first in ("my", "our"))
+        case "medication":
+            return _is_medicine(value)
         case "avoids":
             return words[0] not in word_list("no foods")
         case "study" | "learns":
@@ -631,6 +650,22 @@ def _is_thing(assertion: Assertion, value: str) -> bool:
             is_title = first == "the" and said[-1][:1].isupper()
             return is_title or not {first, *words} & word_list("options")
     return True
+
+
+def _is_allergen(value: str, *, is_own: bool) -> bool:
+    """Return whether a value may cause an allergy: of what is the user's own, animals and what is worn."""
+    words = value.casefold().split()
+    is_known = rule("worn allergens").search(value) is not None or any(
+        definition(name).fullmatch(words[-1]) for name in ("animal", "allergen")
+    )
+    return is_known or not (is_own or words[0] in word_list("no allergens"))
+
+
+def _is_medicine(value: str) -> bool:
+    """Return whether nothing but a form or a dose follows a medicine: no "Concerta tickets"."""
+    drug = definition("drug").match(value)
+    behind = "" if drug is None else value[drug.end() :]
+    return not behind or rule("behind a medicine", begins=True).match(behind) is not None
 
 
 def _is_of_the_moment(assertion: Assertion, value: str) -> bool:

@@ -134,9 +134,12 @@ _NAMED = (
 _IN_ANY_FORM = (
     "allergy", "avoids", "condition", "fears", "likes", "dislikes", "hobby", "medication", "collects", "aid",
 )  # fmt: skip
-_QUANTIFIER = re.compile(
-    r"(?:(?:an?|the|my|our|some|any|all (?:kinds|sorts|types) of|all|every|most)\s+)+(?=\S)", re.IGNORECASE
-)
+# "All nuts" are more than "nuts", and "some nuts" fewer; "my cat" is another item than "cats".
+_ARTICLE = re.compile(r"(?:an?|the)\s+(?=\S)", re.IGNORECASE)
+_SOME = re.compile(r"(?:some|most|a few|certain)\s+(?=\S)", re.IGNORECASE)
+_ALL = re.compile(r"(?:all (?:kinds|sorts|types) of|all|any|every)\s+(?=\S)", re.IGNORECASE)
+# Of these, names have no other forms: the bands Queen and Queens, Bath and bathing.
+_OF_ACTIVITIES = ("hobby", "likes", "dislikes")
 # Whoever is so has that.
 _ILLNESSES = {
     "asthmatic": "asthma", "diabetic": "diabetes", "epileptic": "epilepsy", "dyslexic": "dyslexia",
@@ -240,30 +243,45 @@ def joined_items(key: str, items: Iterable[str]) -> str:
 def joined_values(key: str, known: str, new: str) -> str:
     """Return two values of a list as one, each item once, and each number as it was said last.
 
-    What is new adds no other form of an item that is known: "nut" to "nuts", "asthmatic" to "asthma".
+    What is new adds no other form of an item that is known: "nut" to "nuts", "asthmatic" to "asthma". "All
+    nuts" takes the place of "nuts".
     """
     items = items_of(key, known, apart=True)
-    forms = {_plain_form(key, item) for item in items}
-    items += [item for item in items_of(key, new, apart=True) if _plain_form(key, item) not in forms]
+    for item in items_of(key, new, apart=True):
+        form = _plain_form(key, item)
+        at = next((n for n, one in enumerate(items) if _plain_form(key, one) == form), None)
+        if at is None:
+            items.append(item)
+        elif _extent(key, item) > _extent(key, items[at]):
+            items[at] = item
     if key in COUNTED:
         items = merged_counts(items, key)
     spelled = {item.casefold(): item for item in reversed(items)}
     return joined_items(key, (spelled[item] for item in dict.fromkeys(map(str.casefold, items))))
 
 
+def _extent(key: str, item: str) -> int:
+    """Return how many of its kind an item means: some, not said, or all."""
+    if key not in _IN_ANY_FORM:
+        return 1
+    return 0 if _SOME.match(item) else 2 if _ALL.match(item) else 1
+
+
 def _plain_form(key: str, item: str) -> str:
     """Return an item in the form that its other forms have in common."""
     folded = item.casefold()
-    if key in COUNTED:
+    if key in COUNTED or (key in _OF_ACTIVITIES and item != folded):
         return item
     if key not in _IN_ANY_FORM:
         return folded
-    text = _QUANTIFIER.sub("", folded, count=1)
+    text = folded
+    for quantifier in (_ALL, _SOME, _ARTICLE):
+        text = quantifier.sub("", text) if quantifier.match(text) else text
     if key == "condition":
         text = _ILLNESSES.get(text, text)
     # "Strawberry" and "strawberries"
     text = re.sub("(?:y|ie)$", "i", singular(text))
-    return _infinitive(text) if key in ("hobby", "likes", "dislikes") else text
+    return _infinitive(text) if key in _OF_ACTIVITIES else text
 
 
 def _infinitive(text: str) -> str:

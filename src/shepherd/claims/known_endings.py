@@ -224,10 +224,12 @@ def ended_facts(text: str, facts: Iterable[Fact]) -> list[KnownEnding]:
 
 
 def opposite_items(key: str, value: str, sentence: str, facts: Iterable[Fact]) -> list[tuple[str, str]]:
-    """Return keys and items of known facts of which new likes or dislikes are the opposite.
+    """Return keys and items of known facts of which a new fact is the opposite.
 
-    "I hate Rome in August" takes nothing from liking Rome.
+    "I hate Rome in August" takes nothing from liking Rome. Who is married is engaged no longer.
     """
+    if key == "spouse":
+        return [(fact.key, fact.value) for fact in facts if _is_engagement(fact)]
     opposite = _OPPOSITES.get(key)
     if opposite is None or not _all_of_it().match(sentence.rpartition(value)[2]):
         return []
@@ -239,6 +241,13 @@ def opposite_items(key: str, value: str, sentence: str, facts: Iterable[Fact]) -
         for item in items_of(known.name, fact.value, apart=True)
         if item.casefold() in said
     ]
+
+
+def _is_engagement(fact: Fact) -> bool:
+    known = canonical_key(fact.key)
+    if known is None:
+        return "".join(words_of(fact.key)) in ("fiance", "fiancee", "fianc\u00e9", "fianc\u00e9e")
+    return known.name == "marital_status" and fact.value.casefold().startswith("engaged")
 
 
 @lru_cache(1)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from shepherd.claims.wordings import words
+from shepherd.claims.wordings import definition, words
 
-__all__ = ["is_figure_of_speech", "is_work", "role_in"]
+__all__ = ["is_figure_of_speech", "is_judged", "is_work", "role_in", "trade_in"]
 
 _SPORTS = (
     "football|soccer|cricket|rugby|hockey|netball|basketball|volleyball|handball|baseball|softball"
@@ -42,21 +42,26 @@ _WORK = re.compile(
     r"|part[- ]time|freelanc\w+|promoted|gig)\b",
     re.IGNORECASE,
 )
-# Behind a role that somebody has for the family, or at home: "a taxi driver for my kids".
+# Behind a role that somebody has for the family, or at home: "a taxi driver for my kids". Who has a nursery
+# or a firm behind them is served at work: "a cook for three kids at a nursery".
 _OTHER_ROLES = (
     r"(?:(?:,|,? and|,? or) (?:an? )?(?:[a-z-]*(?:er|or|eur|ist|ian|man|maid|nurse|chef)|cook(?=,? and)))*"
 )
 _FAMILY = (
-    r"(?:kids?|children|toddlers?|teen(?:ager)?s?|boys|girls|family|household|house|home|husband|wife|partner"
-    r"|boyfriend|girlfriend|parents|mum|mom|dad|in-laws|\w+-in-law|grandkids|grandchildren|friends?|mates"
-    r"|cats?|dogs?)\b(?!['\u2019]| (?:business|firm|farm|company|restaurant|shop|bakery|trust|office|court"
-    r"|practice|clinic|cent(?:re|er)|services?|support|home|owners?|builders?|health|team|academy|school|club))"
+    r"(?:kids?|children|toddlers?|teen(?:ager)?s?|boys|girls|family|household|husband|wife|partner|boyfriend"
+    r"|girlfriend|parents|mum|mom|dad|in-laws|\w+-in-law|grandkids|grandchildren|friends?|mates|cats?|dogs?)"
+)
+_HOME = r"(?:house(?:hold)?|family|home|flat|relationship|marriage)"
+_ENDS = (
+    r"(?=\W*$|\s*[,.;:!?()]"
+    r"| (?:and|but|so|when|who|because|every|most|all|these|now|here|too|at|in|on|during)\b)"
+    r"(?! (?:at|with|from|in|on) (?:the )?(?-i:[A-Z\u00c0-\u00de])| (?:at|in) an? )"
 )
 _AT_HOME = re.compile(
     rf"{_OTHER_ROLES} (?:(?:for|to|of) (?:(?:all|both|most) (?:of )?)?"
-    rf"(?:my|our|the|these|those|two|three|four|five|six|a bunch of) (?:\w+ ){{0,2}}?{_FAMILY}"
-    r"|(?:in|around) (?:this|our|my|the) (?:own )?(?:house(?:hold)?|family|home|flat|relationship|marriage)\b"
-    r"|at (?:my|our) (?:own|home|house)\b)",
+    rf"(?:my|our) (?:\w+ ){{0,2}}?{_FAMILY}{_ENDS}"
+    rf"|for (?:the|these|those|two|three|four|five|six|a bunch of) (?:\w+ ){{0,2}}?{_FAMILY}{_ENDS}"
+    rf"|(?:in|around) (?:this|our|my|the) (?:own )?{_HOME}{_ENDS}|at (?:my|our) (?:own|home|house)\b)",
     re.IGNORECASE,
 )
 # Work for a family is a job where that is what the word says.
@@ -73,6 +78,9 @@ _FIGURE = re.compile(
     r"|if i (?:may|do) say so\b|at best\b)",
     re.IGNORECASE,
 )
+_AT_WORK = re.compile(
+    r"\s+(?:at|with) (?:the )?(?!(?:Christmas|Easter|Halloween|Thanksgiving|\w+day)\b)[A-Z\u00c0-\u00de]"
+)
 # "The author of a small library": of something that somebody made.
 _MAKER = re.compile(r"\b(?:author|maintainer|creator|inventor|admin|moderator|contributor)$", re.IGNORECASE)
 _WORK_MADE = re.compile(
@@ -83,11 +91,34 @@ _WORK_MADE = re.compile(
 )
 
 
+def trade_in(role: str) -> str:
+    """Return a role without how somebody feels in it: "nurse" of "tired nurse", "very proud nurse"."""
+    said = role.split()
+    while len(said) > 1 and said[0].casefold() in words("moods"):
+        del said[0]
+    return " ".join(said)
+
+
+def is_judged(role: str) -> bool:
+    """Return whether a role begins with how well, or how seriously, somebody plays it: "bad nurse"."""
+    said = trade_in(role).casefold().split()
+    # "Hard worker", and not "hard hat diver"
+    return said[0] in words("judging") or (len(said) == 2 and said[0] in words("judging the noun"))
+
+
 def is_figure_of_speech(value: str, sentence: str) -> bool:
     """Return whether a role is only judged or played with: "a bad nurse", "a taxi driver for my kids"."""
     before, _, behind = sentence.partition(value)
-    described = [*before.split()[-1:], *value.split()[:-1]]
-    if any(word.strip(",").casefold() in words("judging") for word in described if word.islower()):
+    last = (before.split() or [""])[-1].strip(",").casefold()
+    described = f"{last} {value}" if last in words("moods") | words("judging") else value
+    # "A great teacher at Kings School" works there.
+    is_at_work = _AT_WORK.match(behind) is not None
+    if is_judged(described) and not is_at_work:
+        return True
+    # "A happy camper" has no trade, "a happy farmer" has one.
+    trade = trade_in(described)
+    is_only_mood = trade != described and " " not in trade and not definition("occupation").fullmatch(trade)
+    if is_only_mood and not (is_at_work or is_work(before)):
         return True
     if re.search(r"\bthe family \w+$", f"{before}{value}", re.IGNORECASE):
         return True

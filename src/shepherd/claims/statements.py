@@ -77,6 +77,8 @@ _NEEDS = ("allergy", "diet", "avoids", "condition", "age")
 # Kinds whose values may be compounds, of nouns ("fruits de mer") or of names ("Palma de Mallorca").
 _COMPOUND = ("allergy", "avoids", "dislikes", "favorite", "fears", "hobby", "likes", "prefers")
 _COMPOUND_NAMES = ("employer", *_PLACES)
+# With whom somebody lives who lives "on my own".
+_ALONE = ("on my own", "by myself")
 # Kinds whose wording has a negation of its own: "I don't eat meat".
 _NEGATIVE = ("avoids", "dislikes")
 
@@ -422,12 +424,27 @@ def _said_in(rest: str, frame: Frame, kind: str) -> str:
 
     "" where it joins whose it is: "my sister's house" says nothing about houses.
     """
-    joins = "compounds" if kind in _COMPOUND else "compound names" if kind in _COMPOUND_NAMES else ""
     for stop in frame.stops.finditer(rest):
-        if not (joins and rule(joins, begins=True).match(rest, stop.start())):
+        if not _joins(rest, stop.start(), kind):
             is_owned = kind in _COMPOUND and rule("owned", begins=True).match(rest, stop.start())
             return "" if is_owned else rest[: stop.start()]
     return rest
+
+
+def _joins(rest: str, at: int, kind: str) -> bool:
+    """Return whether the word there joins what stands around it: "Palma de Mallorca" is one name.
+
+    Nobody knows that of "Valencia de Erasmus": only behind some words a name is what follows a bare "de".
+    """
+    if kind in _COMPOUND:
+        return rule("compounds", begins=True).match(rest, at) is not None
+    if kind not in _COMPOUND_NAMES:
+        return False
+    if rule("compound names", begins=True).match(rest, at):
+        return True
+    head = rest[:at].split()[-1:]
+    has_head = bool(head) and rule("heads of compound names").fullmatch(head[0]) is not None
+    return has_head and rule("compound names behind a head", begins=True).match(rest, at) is not None
 
 
 def _asserted(
@@ -447,7 +464,8 @@ def _asserted(
         or (kind != "fears" and _is_unsure(lead))
         or _is_unsure(_CAPITALISED.sub("", value))
         or (
-            kind not in ("detail", "trait", "employment", "lives_with")
+            kind not in ("detail", "trait", "employment")
+            and value not in _ALONE
             and rule("no values", begins=True).match(value)
         )
     ):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from shepherd.claims.roles import is_judged, trade_in
 from shepherd.entities.lexicon import (
     DEPARTMENTS,
     HONORIFICS,
@@ -66,16 +67,6 @@ _IS_A = re.compile(
     r"(?!\s+(?:at\s+heart|in\s+the\s+making|in\s+(?:my|our)\s+eyes)\b)"
     r"(?=\s*(?:[,.;!\n]|\Z)|\s+(?:at|in|for|from|who|and|with|but|of|that|now|by\s+(?:trade|profession|training))\b)"
 )
-# "A good cook" and "a keen gardener" are no cook and no gardener by trade.
-_JUDGED = re.compile(
-    r"(?:an?\s+)?(?:(?:very|really|pretty|rather|quite|so|such|too|most)|good|great|bad|lousy|terrible|awful|horrible|dreadful"
-    r"|excellent|brilliant|fantastic|amazing|wonderful|better|best|worse|worst|decent|mean|nice|kind|poor|perfect|proper"
-    r"|real|true|total|complete|absolute|utter|natural|born|keen|avid|hobby|amateur|aspiring|budding|would-be|wannabe|future"
-    r"|potential|fake|failed|frustrated|fast|slow|quick|hard|heavy|light|early|late|passionate|enthusiastic|bit|little|lot|few"
-    r"|big|huge|fellow|armchair|backseat|closet|sunday|role|con|talented|gifted|skilled|clever|smart|funny|lovely|reckless"
-    r"|careful|careless|nervous|messy|tough|strict|generous|hopeless|useless|secret|self-proclaimed|self-styled)\b",
-    re.IGNORECASE,
-)
 
 _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
@@ -101,16 +92,18 @@ _GOES_ON = re.compile(
     r"|her|my|our|their))\b).*",
     re.IGNORECASE | re.DOTALL,
 )
-# A street is named or numbered: "12 Elm Street", "Rose Cottage, Bath", not "still unknown".
+# A street is named or numbered: "12 Elm Street", "Rose Cottage, Bath", neither "still unknown" nor "Wrong I
+# think".
 _PLACE = re.compile(
-    r"(?:(?:c/o|the)\s+)?(?=\d|[^\W\d_a-z])[^\n]*(?:(?<!\w)[A-ZÀ-ÖØ-Þ]\w"
-    r"|\b(?:street|st|road|rd|avenue|ave|lane|drive|square|close|way|court|place)\b|straße|strasse|platz|weg\b)"
+    r"(?:(?:c/o|the)\s+)?(?=\d|[^\W\d_a-z])(?:(?=[^\n]*\d)[^\n]*(?<!\w)[A-ZÀ-ÖØ-Þ]\w"
+    r"|[^\n]*?(?<!\w)[A-ZÀ-ÖØ-Þ]\w[^\n]*(?<!\w)[A-ZÀ-ÖØ-Þ]\w"
+    r"|[^\n]*(?:\b(?:street|st|road|rd|avenue|ave|lane|drive|square|close|way|court|place)\b|straße|strasse|platz|weg\b))"
 )
 # Words that begin a remark and no value; with a capital they begin a name: Lost, It, Bad Religion.
 _REMARK = re.compile(
     r"(?:an?|the\s+(?:same|one|best|worst|reason|only)|not|no|none|never|still|always|often|usually|sometimes|now|just|only|soon|today"
     r"|tomorrow|yesterday|next|last|this|that|in|on|at|to|for|from|with|about|under|over|out|up|down|off|near|here|there|where|what"
-    r"|when|how|why|who|if|my|your|his|her|our|their|its|mine|yours|i|we|you|he|she|it|they|so|too|very|really|quite|rather|pretty"
+    r"|when|how|why|who|if|my|your|his|her|our|their|its|mine|yours|i|we|you|he|she|it|they|me|us|him|them|so|too|very|really|quite|rather|pretty"
     r"|more|less|as|almost|nearly|probably|maybe|perhaps|also|already|again|all|any|some|nothing|something|anything|everything"
     r"|being|getting|going|becoming|coming|taking|making|having|turning|causing|keeping|killing|driving\s+\w+\s+(?:mad|crazy|nuts)"
     r"|known|unknown|wrong|right|correct|incorrect|missing|secret|private|confidential|gone|lost|over|done|due|available"
@@ -118,7 +111,7 @@ _REMARK = re.compile(
     r"|strange|odd|new|old|long|short|big|small|safe|tough|tiring|exhausting|relaxing|exciting|interesting|demanding|rewarding"
     r"|amazing|annoying|challenging|frustrating|disappointing|embarrassing|surprising|confusing|well|ill|sick|dead|empty|full|closed"
     r"|open|shut|stuck|broken|stolen|sold|misspelled|misspelt|hidden|torn|worn|ruined|ready|important|similar|different|unusual|rare|common"
-    r"|impressive|massive|awful|horrible|terrible|lovely|crazy|silly|stupid|unclear|pending|tbd|tba|n/a)\b"
+    r"|mess|mystery|joke|disaster|impressive|massive|awful|horrible|terrible|lovely|crazy|silly|stupid|unclear|pending|tbd|tba|n/a)\b"
     r"|(?:(?!family|jelly|lily|butterfly)\w+ly|\w+(?:ful|less|ible|ous|sive|tive)|(?!vegetable)\w{3,}able"
     r"|(?!hundred|sacred)\w{2,}[^\We]ed)(?=\s*\Z|\s+(?:at|in|on|by|for|to|and|from|with|of|than|again|now|right|today)\b)"
     r"|(?i:not|no|n/a|tb[acd]|unknown|none)\b"
@@ -128,9 +121,23 @@ _RIGHT_NOW = re.compile(
     re.IGNORECASE,
 )
 _DOING = re.compile(r"\w{2,}ing\b", re.IGNORECASE)
+# "Running out": what it does, and not "sparkling water".
+_DOING_SO = re.compile(
+    r"\w{2,}ing\s+(?:out|off|up|down|low|away|late|over|cold|on|in|at|to|for|with|by|me|him|her|us|them|an?|the|its)\b",
+    re.IGNORECASE,
+)
 _OF_DOING = frozenset(
     ("activity", "hobby", "pastime", "sport", "exercise", "subject", "thing", "chore", "workout", "game")
 )
+# What does nothing itself: "my favourite food is pudding".
+_OF_THINGS = frozenset(
+    (
+        "food", "drink", "dish", "dessert", "pudding", "meal", "snack", "breakfast", "lunch", "dinner",
+        "cake", "season", "colour", "color", "fruit", "vegetable", "cheese", "sauce", "spice", "flavour",
+        "flavor", "animal", "bird", "fish", "flower", "tree", "toy",
+    )
+)  # fmt: skip
+_AN = re.compile(r"an?\s+(?=\w)", re.IGNORECASE)
 
 
 def is_subject(text: str, start: int) -> bool:
@@ -167,17 +174,20 @@ def title_in(text: str, end: int) -> str:
     match = _IS_A.match(text, end)
     if match is None:
         return ""
-    return match[2] if match["works"] or _is_title(match[2]) else ""
+    # "A good cook" and "a keen gardener" are no cook and no gardener by trade, "a proud nurse" is a nurse.
+    role = trade_in(match[2])
+    return role if match["works"] or _is_title(role) else ""
 
 
 def sort_in(text: str, end: int) -> str:
     """Return what sort of thing something is, such as "software company" behind "Acme is a", or ""."""
     match = _IS_A.match(text, end)
-    if match is None or _JUDGED.match(match[2]):
+    if match is None or is_judged(match[2]):
         return ""
-    words = match[2].casefold().split()
+    sort = trade_in(match[2])
+    words = sort.casefold().split()
     known = (words[-1], "-".join(words[-2:]))
-    return match[2] if any(one in SORTS for one in known) or is_occupation(words[-1]) else ""
+    return sort if any(one in SORTS for one in known) or is_occupation(words[-1]) else ""
 
 
 def value_in(name: str, text: str, start: int) -> str:
@@ -193,14 +203,16 @@ def value_in(name: str, text: str, start: int) -> str:
         return ""
     value = _GOES_ON.sub("", match[0]).strip()
     is_value = _CHECKS.get(name) or _check_of_favourite(name)
-    return value if _REMARK.match(value) is None and is_value(value) else ""
+    # "Her favourite animal is a horse"
+    said = _AN.sub("", value, count=1) if name.startswith("favorite ") and _AN.match(value) else value
+    return value if _REMARK.match(said) is None and is_value(said) else ""
 
 
 def _is_title(value: str) -> bool:
     """Return whether the head of a noun phrase is an occupation: head of sales, primary school teacher."""
     head = re.split(r"\s+(?:of|for|in|at|to)\s+|\s*,\s*", value, maxsplit=1)[0]
     words = re.findall(r"[\w&-]+", head.casefold())
-    if not words or _JUDGED.match(value):
+    if not words or is_judged(value):
         return False
     return is_occupation(words[-1]) or is_occupation(words[-1].rpartition("-")[2]) or words[-1] in HONORIFICS
 
@@ -220,11 +232,14 @@ def _is_address(value: str) -> bool:
 
 def _check_of_favourite(name: str) -> Callable[[str], bool]:
     """Return a check for a hobby or a favourite: "playing chess" is one, "playing right now" is not."""
-    may_be_doing = name.rsplit(" ", 1)[-1] in _OF_DOING
+    noun = name.rsplit(" ", 1)[-1]
+    may_be_doing = noun in _OF_DOING
 
     def is_thing(value: str) -> bool:
         if _RIGHT_NOW.search(value):
             return False
+        if noun in _OF_THINGS:
+            return _DOING_SO.match(value) is None
         return may_be_doing or not _DOING.match(value) or value[:1].isupper()
 
     return is_thing

@@ -83,6 +83,7 @@ _BETWEEN = tuple(
 _ENDED = tuple((re.compile(_AROUND.format(pattern), re.IGNORECASE), labels) for pattern, labels in _ENDINGS)
 _MOVED_FROM = re.compile(r"\s+(?:has\s+)?(?:just\s+|recently\s+)?moved\s+from\s+", re.IGNORECASE)
 _JOINED = (" and ", ", ", ", and ", " & ")
+_NOT_EVEN = re.compile(r"\b(?:neither|nor|not)\s+\Z", re.IGNORECASE)
 _RELATES = re.compile(r"\s*(?:,|who\b|which\b)", re.IGNORECASE)
 _SAID_OF_ONE = re.compile(
     rf"\s*(?:,|who\b|which\b|{_NOW}(?:is|was|has|does|isn|wasn|hasn|doesn|[a-z]+s)\b)", re.IGNORECASE
@@ -167,12 +168,16 @@ def _subjects(text: str, sure: Sequence[Resolved], n: int) -> list[int]:
     if _SAID_OF_ONE.match(said) is None:
         for one in reversed(sure[:n]):
             gap = text[one.end : begin]
-            if gap not in _JOINED and not (gap == " " and one.entity_id == joined[-1]):
+            is_name_of_it = gap == " " and one.entity_id == joined[-1]
+            # "Anna, Bob and Carl", and not "Because of Anna, Bob"
+            if not is_name_of_it and (gap not in _JOINED or not (has_and or gap.strip(" ,"))):
                 break
             has_and = has_and or gap.strip(" ,") != ""
             joined.append(one.entity_id)
             begin = one.start
     if is_behind_preposition(text, begin) and not _RELATES.match(said):
+        return []
+    if _NOT_EVEN.search(text[:begin]):
         return []
     return joined if has_and and is_subject(text, begin) else joined[:1]
 

@@ -69,6 +69,13 @@ _NICKNAMED = re.compile(
     rf"(?:\"(?P<straight>{_NAME})\"|\u201c(?P<curly>{_NAME})\u201d|\((?P<round>{_NAME})\))"
     rf" +(?P<last>{_NAME})"
 )
+# Short forms that are no part of the name: Bill is William.
+_SHORT_FORMS = frozenset(
+    (
+        "bea", "bess", "bill", "dick", "dot", "fritz", "gus", "hal", "hank", "harry", "jack", "jim", "kit",
+        "mick", "ned", "nell", "peggy", "polly", "rick", "sally", "sepp", "ted", "tess", "toni", "willi",
+    )
+)  # fmt: skip
 # Words that refer to something in lower case, too.
 _REFERRING = frozenset(("the", *POSSESSIVES, *PRONOUNS, *ROLES))
 
@@ -249,6 +256,11 @@ def _nicknamed(reading: _Reading, at: int) -> tuple[Spot, int] | None:
         return None
     match = _NICKNAMED.match(reading.text, words[at].start)
     if match is None or match["last"].casefold() in NO_NAMES:
+        return None
+    # In round brackets stands more than names: "Anna (Berlin) Meier", unlike "Anne (Annie) Meier".
+    aside = (match["round"] or "").casefold()
+    is_short_form = aside in _SHORT_FORMS or aside[:3] in match["first"].casefold()
+    if aside and not (aside in GIVEN_NAMES or is_short_form):
         return None
     length = sum(word.start < match.end() for word in words[at : at + _LONGEST_NAME])
     name = f"{match['first']} {match['last']}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +31,8 @@ _ROW_BYTES = 1024
 # A filtered search is repeated with four times the limit until enough chunks pass the filter.
 _MORE = 4
 _MOST_ASKED = 4096
-_DAY_CHARS = len("2026-03-01")
+# Python reads weeks, too: "2026-W01-1".
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 # Fields of a new node in which secrets are covered. Links and origins are addresses: they stay as they are.
 _COVERED = ("title", "description", "notes", "source_text", "metadata")
 # Chunks up to which common words are searched for as well.
@@ -623,7 +625,7 @@ def _storable(value: Any) -> Any:
 def _require_day(given: Any) -> None:
     """Raise UsageError for an event date that is neither empty nor a day: age and order need one."""
     try:
-        is_day = not given or (len(given) == _DAY_CHARS and date.fromisoformat(given))
+        is_day = not given or bool(_DAY.fullmatch(given) and date.fromisoformat(given))
     except (TypeError, ValueError):
         is_day = False
     if not is_day:

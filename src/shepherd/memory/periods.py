@@ -324,8 +324,18 @@ def _between(first: datetime, end: datetime) -> tuple[int, int]:
 
 
 _ISO_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?")
-_ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_LONGEST_DAY_S = 25 * 3600  # when daylight saving time ends
+# Not "2026-W10", which is a week, nor a day of one.
+_ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_ISO_MOMENT = re.compile(rf"{_ISO_DAY.pattern}[T ]\d\d.*", re.ASCII | re.IGNORECASE)
+# Only a day and its year: neither "two days before 3 May 2023" nor "29 February".
+_WHOLE_DAYS = [
+    re.compile(pattern, re.ASCII)
+    for pattern in (
+        rf"{_DAY} (?:of )?{_MONTH},? {_YEAR}",
+        rf"{_MONTH} {_DAY},? {_YEAR}",
+        r"today|(?:the )?day before yesterday|yesterday",
+    )
+]
 # Their periods reach until today, since "last week" may mean the last seven days.
 _VAGUE = re.compile(r"\b(?:last|past|this|ago|since)\b")
 
@@ -345,7 +355,7 @@ def moment_of(text: str, now: float, zone: tzinfo | None = None) -> float:
         elif named := _ISO_MONTH.fullmatch(given):
             first = datetime(int(named[1]), int(named[2] or 1), 1, tzinfo=zone)
             end = _next(first, bool(named[2]))
-        elif given[:4].isdigit() and given[4:5] == "-":
+        elif _ISO_MOMENT.fullmatch(given):
             exact = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", given))
             return (exact if exact.tzinfo or zone is None else exact.replace(tzinfo=zone)).timestamp()
         else:
@@ -365,11 +375,11 @@ def day_of(text: str, now: float, zone: tzinfo | None = None) -> str:
     """
     given = text.strip()
     try:
-        if given[:4].isdigit() and given[4:5] == "-":
+        if _ISO_DAY.fullmatch(given) or _ISO_MOMENT.fullmatch(given):
             return datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", given)).date().isoformat()
-        periods = () if _VAGUE.search(given.lower()) else named_periods(given, now, zone)
-        first, end = max(periods)
-        if end - first <= _LONGEST_DAY_S:
+        plain = " ".join(given.lower().split())
+        if any(pattern.fullmatch(plain) for pattern in _WHOLE_DAYS):
+            first, _ = max(named_periods(plain, now, zone))
             return datetime.fromtimestamp(first, zone).date().isoformat()
     except (ValueError, OverflowError, OSError):
         pass

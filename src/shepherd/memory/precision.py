@@ -16,13 +16,6 @@ _CHANGING = re.compile(
 _PLACES = re.compile(
     r"(?:^|_)(?:location|city|town|hometown|country|birthplace|address|region|state|origin)$"
 )
-_JOBS = re.compile(r"(?:^|_)(?:job|occupation|profession)$")
-# Before a job, how somebody is: "a carefree nurse", and not "a registered nurse", tells nothing new.
-_DESCRIBING = re.compile(
-    r"(?!(?:registered|qualified|certified|licensed|licenced|retired|chartered|accredited|experienced|advanced|skilled"
-    r"|employed|self-employed|salaried|unlicensed|specialised|specialized|applied|religious|indigenous|credentialed)$)"
-    r"[a-z-]+(?:ed|ful|less|ous|ish|free|tic|some)"
-)
 
 
 def is_less_precise(key: str, value: str, known: str) -> bool:
@@ -32,8 +25,6 @@ def is_less_precise(key: str, value: str, known: str) -> bool:
     Siemens Energy, and a manager is no assistant manager.
     """
     words, known_words = _WORD.findall(value), _WORD.findall(known)
-    if _JOBS.search(key) and len(words) == len(known_words) + 1 and words[1:] == known_words:
-        return _DESCRIBING.fullmatch(words[0]) is not None
     folded, known_folded = ([word.casefold() for word in one] for one in (words, known_words))
     if not words or len(words) >= len(known_words) or not set(folded) <= set(known_folded):
         return False

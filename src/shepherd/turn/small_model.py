@@ -17,7 +17,7 @@ from shepherd._native.text import STOP_WORDS
 from shepherd.claims.corrections import corrected_facts
 from shepherd.claims.judge import Verdict, ended_values, plain_facts
 from shepherd.claims.keys import LISTS, is_about
-from shepherd.claims.known_endings import ended_facts
+from shepherd.claims.known_endings import ended_facts, opposite_items
 from shepherd.claims.moves import is_certain_move
 from shepherd.claims.wordings import rule
 from shepherd.inference import Engine
@@ -586,6 +586,9 @@ def _as_told(
         for over in ended_facts(message.raw, older):
             del current[over.key]
         verdicts = plain_facts(message.raw)
+        for one in verdicts:
+            for key, _ in opposite_items(one.key, one.value, one.assertion.sentence, older):
+                current.pop(key, None)
         kept = _contradicted(verdicts, own)
         said = {
             one.key: one.value

@@ -116,10 +116,11 @@ def read(
 
 def seems_readable(beginning: bytes) -> bool:
     """Return whether a file whose name tells nothing begins like a text in UTF-8 or UTF-16, or like a PDF."""
-    if beginning.startswith((b"%PDF-", codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if beginning.startswith(b"%PDF-"):
         return True
-    try:
-        text = codecs.getincrementaldecoder("utf-8")().decode(beginning)  # the last letter can be cut
+    is_utf16 = beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:  # the last letter can be cut
+        text = codecs.getincrementaldecoder("utf-16" if is_utf16 else "utf-8")().decode(beginning)
     except UnicodeDecodeError:
         return False
     return bool(text.strip()) and _BINARY.search(text) is None
