@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
+from pathlib import Path
 
 import pytest
 
-from shepherd.memory import Memory
+from shepherd import kept_files
+from shepherd._native.store import HAS_CIPHERS
+from shepherd.canary import WordSearch
+from shepherd.memory import Memory, hot
 from shepherd.sequences import sequence_of
 from shepherd.types import Message
 
@@ -147,3 +153,50 @@ def test_a_word_of_the_databases_schema_was_told_by_nobody(shepherd, told, word)
     assert (clean.returncode, clean.stdout) == (0, "")
     shepherd("facts", "set", "friend", word)
     assert shepherd("memory", "audit", "--canary", word).returncode == 1
+
+
+# ---- bytes on the disk
+
+
+def files_with_word(home) -> list[Path]:
+    files = [path for path in home.path.rglob("*") if path.is_file()]
+    return [path for path in files if WordSearch(WORD).in_bytes(path.read_bytes())]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("memory", "forget", "ID", "--receipt"),
+        ("conversations", "delete", "last", "--yes"),
+        ("encrypt", "--key-file", "KEY", "-y"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_bytes_of_what_is_beside_the_database_are_overwritten(shepherd, home, told, monkeypatch, command):
+    if command[0] == "encrypt" and not HAS_CIPHERS:
+        pytest.skip("this SQLite was built without ciphers")
+    monkeypatch.setattr(hot, "_LEAST_SAVED", 1)
+    with Memory(home.database, user_id="steve") as memory:
+        memory.search(WORD)
+        assert memory._store._recall.wait()
+        [conversation] = memory.list_sessions()
+    kept_files.put(
+        home.path / ".cache/shepherd/conversations",
+        kept_files.owner_of(str(home.database), "steve"),
+        lambda file: file.write(WORD.encode() * 100),
+        asked_at=time.time(),
+    )
+    found = files_with_word(home)
+    assert any(path.suffix == ".state" for path in found)
+    assert {"history", "1"} <= {path.name for path in found}  # "1" is a saved index
+    named = {"ID": told, "last": conversation.id, "KEY": str(home.path / "key")}
+
+    with contextlib.ExitStack() as stack:
+        # An open file shows what is left on the disk.
+        files = {path.name: stack.enter_context(path.open("rb")) for path in found}
+        done = shepherd(*(named.get(word, word) for word in command))
+        assert done.returncode == 0, done.stderr
+        left = [name for name, file in files.items() if WordSearch(WORD).in_bytes(file.read())]
+
+    # Other commands forget only what they name, and there is more in the database.
+    assert left == ([] if command[0] == "encrypt" else ["memory.db"])

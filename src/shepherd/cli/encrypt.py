@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from argparse import Namespace
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from shepherd.encryption.unlocking import (
     require_ciphers,
 )
 from shepherd.errors import ShepherdError, UsageError
+from shepherd.overwriting import remove_tree
 from shepherd.paths import history_file
 
 __all__ = ["build_decrypt_parser", "build_parser", "execute", "execute_decrypt"]
@@ -222,7 +222,7 @@ def _may_have_salt(file: str, salt: bytes) -> bool:
 def _remove_copies(path: Path) -> None:
     """Delete saved indexes and conversations, which can be made again."""
     # Where the database is a link, its indexes are beside the link.
-    shutil.rmtree(f"{os.path.abspath(path)}-hot", ignore_errors=True)
+    remove_tree(f"{os.path.abspath(path)}-hot")
     for owner in kept_files.owners(kept_files.folder()):
         kept_files.forget(owner)
 

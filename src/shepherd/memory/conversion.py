@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from shepherd.memory.database import is_open, key_of_file
 from shepherd.memory.identify import Owner, identify
 from shepherd.memory.overwriting import UNFINISHED, overwrite, overwriting, remove_copy
 from shepherd.memory.schema import APPLICATION_ID
+from shepherd.overwriting import remove_tree
 from shepherd.paths import sync_folder
 
 __all__ = ["convert", "database_to_convert", "is_locked", "require_alone"]
@@ -134,7 +134,7 @@ def convert(
     except SQLiteError as error:
         raise failures.from_sqlite_error(file, error) from error
     # Saved indexes that the other key had sealed, or none.
-    shutil.rmtree(f"{file}-hot", ignore_errors=True)
+    remove_tree(f"{file}-hot")
     return is_gone
 
 

@@ -22,7 +22,7 @@ from shepherd.errors import ShepherdError, StoreError, StoreMissingError, UsageE
 from shepherd.memory import failures
 from shepherd.memory.identify import Owner, foreign, identify, key_of, refuse_version
 from shepherd.memory.migration import is_original, migrate
-from shepherd.memory.overwriting import remove_unfinished
+from shepherd.memory.overwriting import remove_copy, remove_unfinished
 from shepherd.memory.schema import APPLICATION_ID, USER_VERSION, create_schema, upgrade
 
 __all__ = [
@@ -475,9 +475,7 @@ def copy_to(connection: Connection, target: str, key: MemoryKey | None = None) -
     except SQLiteError as error:
         raise failures.from_sqlite_error(target, error) from error
     finally:
-        for leftover in (part, part + "-wal", part + "-shm", part + "-journal"):
-            if os.path.exists(leftover):
-                os.remove(leftover)
+        remove_copy(part)
 
 
 def _keep_copy(connection: Connection, target: str) -> tuple[str, bool]:

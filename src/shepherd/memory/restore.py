@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 from shepherd._native.store import Connection, SQLiteError
 from shepherd.encryption import looks_encrypted
@@ -20,6 +19,7 @@ from shepherd.memory.database import (
 )
 from shepherd.memory.identify import Owner, foreign, identify, refuse_version
 from shepherd.memory.schema import APPLICATION_ID
+from shepherd.overwriting import remove_tree
 
 __all__ = ["aside_of", "check_backup", "restore"]
 
@@ -95,7 +95,7 @@ def restore(backup: str | os.PathLike[str], database: str | os.PathLike[str]) ->
         else:
             os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
         # Saved indexes of the other contents.
-        shutil.rmtree(f"{target}-hot", ignore_errors=True)
+        remove_tree(f"{target}-hot")
     except OSError as error:
         raise failures.from_os_error(target, error) from error
     try:

@@ -173,8 +173,11 @@ def _end(file: BinaryIO, path: Path, index: int) -> int:
 
 
 def rewrite(folder: Folder, machine: str, segment: int, frames: Iterable[Frame]) -> None:
-    """Replace the own segment in one step; it has as many frames as before. Raises OSError."""
-    with replacing(folder.segment(machine, segment)) as file:
+    """Replace the own segment in one step; it has as many frames as before. Raises OSError.
+
+    The bytes of the former one are overwritten: who reads it just then finds it damaged, and reads again.
+    """
+    with replacing(folder.segment(machine, segment), overwrites=True) as file:
         file.write(MAGIC)
         for index, frame in enumerate(frames):
             file.write(seal_frame(folder, machine, segment, index, frame))
