@@ -64,7 +64,7 @@ def remove(path: str | os.PathLike[str]) -> bool:
 
 @contextlib.contextmanager
 def temporary_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Give a new file, mode 0600, which the block writes and renames; otherwise it is deleted and overwritten.
+    """Give a new file, mode 0600, for the block to write and rename; otherwise delete and overwrite it.
 
     Also if somebody else deletes it meanwhile, who overwrites only what it has by then. Raises OSError.
     """

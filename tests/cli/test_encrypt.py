@@ -160,6 +160,35 @@ def test_what_is_still_readable_is_named(home, shepherd):
     assert "the memory is no longer encrypted" in again.stderr
 
 
+def test_logs_and_leftovers_are_deleted_and_backups_are_named(home, shepherd):
+    assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
+    backup = home.database.with_name("january.db")
+    assert shepherd("memory", "backup", backup).returncode == 0
+    home.history.parent.mkdir(parents=True, exist_ok=True)
+    # Of an MCP server, of a crash, of a write of the history and of a restore that were killed.
+    names = ("mcp-files.log", "crash-20261129-101112-7.log", ".history.x1y2z3_a")
+    leftovers = [home.history.with_name(name) for name in names]
+    for file in leftovers:
+        file.write_text(WORDS[0])
+    part = home.database.with_name("memory.db.part")
+    part.write_bytes(backup.read_bytes())
+    opened = leftovers[0].open()
+
+    done = shepherd("encrypt", "--key-file", home.path / "key", "-y")
+
+    said = " ".join(done.stderr.split())
+    assert "january.db is a database of Shepherd, such as a backup, and not encrypted" in said
+    assert not [file for file in (*leftovers, part) if file.exists()]
+    with opened:
+        assert WORDS[0] not in opened.read()
+    # A restore that is killed later: the next one that writes removes what it has left.
+    part.write_bytes(backup.read_bytes())
+    assert "january.db" in shepherd("encrypt").stderr
+    part.write_bytes(backup.read_bytes())
+    assert shepherd("facts", "set", "bird", "finch").returncode == 0
+    assert not part.exists()
+
+
 def test_another_key_needs_another_file(home, shepherd):
     key, other = home.path / "key", home.path / "other"
     assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0

@@ -22,7 +22,7 @@ from shepherd.errors import ShepherdError, StoreError, StoreMissingError, UsageE
 from shepherd.memory import failures
 from shepherd.memory.identify import Owner, foreign, identify, key_of, refuse_version
 from shepherd.memory.migration import is_original, migrate
-from shepherd.memory.overwriting import remove_copy, remove_unfinished
+from shepherd.memory.overwriting import PART, remove_copy, remove_unfinished
 from shepherd.memory.schema import APPLICATION_ID, USER_VERSION, create_schema, upgrade
 
 __all__ = [
@@ -464,7 +464,7 @@ def copy_to(connection: Connection, target: str, key: MemoryKey | None = None) -
 
     `key` is the connection's: the copy of an encrypted database is encrypted.
     """
-    part = target + ".part"
+    part = target + PART
     try:
         # Private from its first byte, and only called a backup when it is complete.
         os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))

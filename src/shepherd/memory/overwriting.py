@@ -7,11 +7,40 @@ import os
 
 from shepherd.overwriting import overwrite, overwriting, remove
 
-__all__ = ["LOGS", "UNFINISHED", "overwrite", "overwriting", "remove_copy", "remove_unfinished"]
+__all__ = [
+    "LOGS",
+    "PART",
+    "UNFINISHED",
+    "is_locked",
+    "overwrite",
+    "overwriting",
+    "remove_copy",
+    "remove_unfinished",
+]
 
 LOGS = ("-wal", "-shm", "-journal")
 # Ends the name of the copy that a conversion makes.
 UNFINISHED = ".converting"
+# … and of one that a backup or a restore makes.
+PART = ".part"
+# SQLite's PENDING, RESERVED and SHARED bytes (sqlite.org/src/file/src/os.h).
+_LOCK_START, _LOCK_BYTES = 0x40000000, 512
+
+
+def is_locked(path: str) -> bool:
+    """Return whether another process has the database open, by the bytes that SQLite locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCK_BYTES, _LOCK_START)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
 
 
 def remove_copy(path: str) -> None:
@@ -21,10 +50,13 @@ def remove_copy(path: str) -> None:
 
 
 def remove_unfinished(database: str) -> None:
-    """Remove the copy that a killed conversion has left, which may be a readable one of an encrypted memory.
+    """Remove what a killed conversion or restore has left: perhaps a readable copy of an encrypted memory.
 
     The caller has the database open: then no conversion is under way.
     """
-    if os.path.exists(database + UNFINISHED):
-        with contextlib.suppress(OSError):  # the next one tries again
-            remove_copy(database + UNFINISHED)
+    for part in (database + UNFINISHED, database + PART):
+        # Of a restore, which has a lock on what it writes. What cannot be removed is left to the next one.
+        if os.path.exists(part):
+            with contextlib.suppress(OSError):
+                if not is_locked(part):
+                    remove_copy(part)
