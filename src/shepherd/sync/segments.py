@@ -38,6 +38,7 @@ __all__ = [
     "read",
     "rewrite",
     "seal_frame",
+    "sealed_part",
     "write",
 ]
 
@@ -82,6 +83,11 @@ def seal_frame(folder: Folder, machine: str, segment: int, index: int, frame: Fr
         zlib.compress(text.encode(), _LEVEL), _purpose(folder, machine, segment, index)
     )
     return _LENGTH.pack(len(sealed)) + sealed
+
+
+def sealed_part(data: bytes) -> bytes:
+    """Return what seal_frame returned without its length."""
+    return data[_LENGTH.size :]
 
 
 def open_frame(folder: Folder, machine: str, segment: int, index: int, sealed: bytes) -> Frame:
