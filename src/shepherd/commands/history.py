@@ -31,6 +31,7 @@ __all__ = [
     "open_history",
     "remove_lines",
     "seal_history",
+    "sealed_lines",
 ]
 
 _PURPOSE = "prompt history"
@@ -111,6 +112,11 @@ def drop_copies(sealed: Path) -> None:
     """Delete the copies for a conversion that came to nothing, or is complete. Raises OSError."""
     for suffix in _COPIES:
         remove(sealed.with_name(f"{sealed.name}{suffix}"))
+
+
+def sealed_lines(path: Path, sealer: Sealer) -> list[str]:
+    """Return the lines of a sealed file, without those of another key. Raises OSError."""
+    return _lines(_SealedFile(path, sealer))
 
 
 def _copy_of(sealed: Path, sealer: Sealer | None) -> Path:

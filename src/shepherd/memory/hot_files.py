@@ -18,17 +18,25 @@ import secrets
 import struct
 
 from shepherd._native.hot import HotIndex
-from shepherd.encryption import SealedWriter, SealError
+from shepherd.encryption import SealedWriter, Sealer, SealError
 from shepherd.errors import StoreError
 from shepherd.memory.corpora import Corpus
 from shepherd.memory.hot_rows import Connection, Followed, Tables, mark_query
 from shepherd.memory.schema import memory_range
 from shepherd.overwriting import remove, replace, temporary_file
 
-__all__ = ["HotFiles"]
+__all__ = ["HotFiles", "opened"]
 
 _HEAD = struct.Struct("<qqqq")
 _PURPOSE = "hot index"
+
+
+def opened(data: bytes, sealer: Sealer) -> bytes | None:
+    """Return what a sealed file has, None if it has another key or is damaged."""
+    try:
+        return sealer.open(data, _PURPOSE)
+    except SealError:
+        return None
 
 
 class HotFiles:
