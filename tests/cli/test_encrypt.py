@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from shepherd._native.store import HAS_CIPHERS
+from shepherd.cli import main as main_module
+from shepherd.cli.main import main
+from shepherd.encryption import MemoryKey
+from shepherd.encryption.unlocking import remember
+from shepherd.memory.database import key_of_file
 from tests.cli.test_terminal import TURN_ENDED, start
+from tests.memory.blind import forget_keys
 
 pytestmark = pytest.mark.skipif(not HAS_CIPHERS, reason="this SQLite was built without ciphers")
 
@@ -146,6 +152,46 @@ def test_doctor_and_stats_say_whether_the_memory_is_encrypted(home, shepherd, mo
     done = shepherd("doctor", "-m", model)
     assert done.returncode == 1
     assert "its key is missing" in done.stdout
+
+
+def test_doctor_says_when_the_key_is_not_locked(home, shepherd, monkeypatch, capsys):
+    key_file = home.path / "key"
+    assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
+    assert shepherd("encrypt", "--key-file", key_file, "-y").returncode == 0
+    for name, value in home.environment.items():
+        monkeypatch.setenv(name, value)
+    try:
+        key = key_of_file(str(home.database))
+        # As where RLIMIT_MEMLOCK is 0, which says nothing to root.
+        key.is_locked = False
+        main(["doctor"])
+    finally:
+        forget_keys()
+
+    said = " ".join(capsys.readouterr().out.split())
+    assert "its key can get into swap space" in said
+    assert "ulimit -l" in said
+
+
+@pytest.mark.parametrize("is_encrypted", [True, False])
+def test_a_crash_log_has_no_message_while_a_memory_is_encrypted(tmp_path, monkeypatch, is_encrypted):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    if is_encrypted:
+        remember(MemoryKey(b"k" * 32, b"s" * 16))
+
+    def quote() -> None:
+        raise ValueError(WORDS[0])
+
+    try:
+        quote()
+    except ValueError:
+        written = Path(main_module._write_traceback()).read_text()
+    finally:
+        forget_keys()
+
+    assert "in quote" in written
+    assert "ValueError" in written
+    assert (WORDS[0] in written) is not is_encrypted
 
 
 def test_what_is_still_readable_is_named(home, shepherd):
