@@ -7,6 +7,7 @@ conversations) are the user's own.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,7 +79,8 @@ def readable_copies(config: Config) -> list[Path]:
         return []
     real = database.resolve()
     paths = {file.path.resolve() for file in stored_files(config)}
-    paths |= {path for path in real.parent.iterdir() if path.is_file() and not path.is_symlink()}
+    with contextlib.suppress(OSError):  # a folder that can be entered, but not listed
+        paths |= {path for path in real.parent.iterdir() if path.is_file() and not path.is_symlink()}
     return sorted(path for path in paths - {real} if _is_readable(path, real.name))
 
 

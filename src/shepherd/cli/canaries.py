@@ -172,14 +172,17 @@ def _has_copy(file: StoredFile, search: WordSearch) -> bool:
     if not looks_encrypted(head):
         return False
     from shepherd._native.store import SQLiteError
-    from shepherd.errors import StoreError
+    from shepherd.errors import ShepherdError
     from shepherd.memory.database import connect
+    from shepherd.memory.restore_by_user import is_by_user
     from shepherd.memory.word_rows import tables_with
 
     try:
+        if is_by_user(str(file.path)):
+            raise _UnsearchedError("its users' keys are in another file")
         with connect(str(file.path), read_only=True) as connection:
             return bool(tables_with(connection, search.forms))
-    except (StoreError, SQLiteError) as error:
+    except (ShepherdError, SQLiteError) as error:
         raise _UnsearchedError(f"it is encrypted, and cannot be opened ({error})") from error
 
 

@@ -88,7 +88,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     file, old = database_to_convert(path)
     if old is not None and not arguments.rekey:
         # A crash of the run before may have left what is beside the database as it was.
-        _remove_copies(path, config)
+        _remove_copies(path)
+        _remove_leftovers(config)
         _complete_history(path, file, old)
         seal_history(history_file(), sealed_history_file(path), Sealer(old))
         _warn_of_readable(config, True, screen)
@@ -202,7 +203,9 @@ def _convert(
         raise
     if new is not None:
         remember(new)
-    _remove_copies(path, config)
+    _remove_copies(path)
+    if new is not None:
+        _remove_leftovers(config)
     adopt_copy(sealed, _sealer(new), plain)
     if old is None and new is not None:
         seal_history(plain, sealed, Sealer(new))
@@ -222,12 +225,16 @@ def _may_have_salt(file: str, salt: bytes) -> bool:
         return True
 
 
-def _remove_copies(path: Path, config: Config) -> None:
-    """Delete saved indexes and kept conversations, logs, and what killed runs have left."""
+def _remove_copies(path: Path) -> None:
+    """Delete saved indexes and conversations, which can be made again."""
     # Where the database is a link, its indexes are beside the link.
     remove_tree(f"{os.path.abspath(path)}-hot")
     for owner in kept_files.owners(kept_files.folder()):
         kept_files.forget(owner)
+
+
+def _remove_leftovers(config: Config) -> None:
+    """Delete logs, and what killed runs have left: nobody needs them, and they can be read."""
     for leftover in leftovers(config):
         with contextlib.suppress(OSError):  # it is named if it is a database
             remove(leftover)

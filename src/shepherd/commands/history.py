@@ -64,8 +64,9 @@ def seal_history(plain: Path, sealed: Path, sealer: Sealer) -> None:
         for line in lines:
             target.store_string(line)
         os.chmod(sealed, 0o600)
-    # Where the history is a link to a file among others of the user, that file has the lines.
-    remove(plain.resolve())
+    if plain.is_file():  # not where it is a link to /dev/null
+        # Where it is a link to a file among others of the user, that file has the lines.
+        remove(plain.resolve())
     remove(plain)
 
 

@@ -46,9 +46,13 @@ def forget_unwritten(store: MemoryStore, user_id: str) -> list[str]:
     state = store.read(tables.get)
     folder = _folder(state)
     if store.read(lambda connection: connection.execute("SELECT 1 FROM sync_outbox LIMIT 1")):
-        # The registers know what is gone once the log is written.
-        outgoing.collect_all(store, folder, state["user"], Report())
-        store.write(user_id, lambda connection: _rewrite_outbox(connection, folder, state["machine"]))
+        try:
+            # The registers know what is gone once the log is written.
+            outgoing.collect_all(store, folder, state["user"], Report())
+            store.write(user_id, lambda connection: _rewrite_outbox(connection, folder, state["machine"]))
+        except (SealError, StoreError) as error:
+            # The deletion itself is done.
+            return [f"what waits in {store.path} for the sync folder {folder.path}: {error}"]
     if not store.read(lambda connection: connection.execute(_STALE)):
         return []
     return [f"the sync folder {folder.path}, until the next shepherd sync"]
