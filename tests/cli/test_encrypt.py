@@ -173,11 +173,16 @@ def test_doctor_says_when_the_key_is_not_locked(home, shepherd, monkeypatch, cap
     assert "ulimit -l" in said
 
 
-@pytest.mark.parametrize("is_encrypted", [True, False])
-def test_a_crash_log_has_no_message_while_a_memory_is_encrypted(tmp_path, monkeypatch, is_encrypted):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    if is_encrypted:
+@pytest.mark.parametrize("memory", ["plain", "open", "closed"])  # the latter two encrypted
+def test_a_crash_log_has_no_message_while_a_memory_is_encrypted(tmp_path, monkeypatch, memory):
+    for kind in ("STATE", "DATA", "CONFIG"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path))
+    if memory == "open":
         remember(MemoryKey(b"k" * 32, b"s" * 16))
+    elif memory == "closed":  # as with --nomemory
+        database = tmp_path / "shepherd" / "memory.db"
+        database.parent.mkdir()
+        database.write_bytes(b"s" * 16 + bytes([16, 0, 2, 2, 64, 64, 32, 32]) + bytes(4072))
 
     def quote() -> None:
         raise ValueError(WORDS[0])
@@ -191,7 +196,7 @@ def test_a_crash_log_has_no_message_while_a_memory_is_encrypted(tmp_path, monkey
 
     assert "in quote" in written
     assert "ValueError" in written
-    assert (WORDS[0] in written) is not is_encrypted
+    assert (WORDS[0] in written) is (memory == "plain")
 
 
 def test_what_is_still_readable_is_named(home, shepherd):

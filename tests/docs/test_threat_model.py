@@ -212,7 +212,7 @@ def rows_of(page: str, heading: str) -> list[str]:
 
 
 @lru_cache
-def tests_in(file: str) -> frozenset[str]:
+def functions_in(file: str) -> frozenset[str]:
     tree = ast.parse((TESTS / file).read_text("utf-8"))
     return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
 
@@ -225,4 +225,4 @@ def test_each_claim_has_its_tests(place: tuple[str, str]) -> None:
     assert [row[:60] for row in rows if not row.startswith(tuple(claims))] == []
     assert [start for start in claims if not any(row.startswith(start) for row in rows)] == []
     named = {test for tests in claims.values() for test in tests}
-    assert sorted(test for test in named if test[1] not in tests_in(test[0])) == []
+    assert sorted(test for test in named if test[1] not in functions_in(test[0])) == []
