@@ -47,6 +47,7 @@ FLOORS = [
         "installation",
         "kept_files",
         "lru_cache",
+        "overwriting",
         "pattern_index",
         "replies",
         "secret_detection",

@@ -8,7 +8,7 @@
 
 Whoever deletes words of an owner deletes all files that were written since those words were there, and sets
 the time of the last deletion: an engine, in this process or another one, then writes nothing that it read
-before.
+before. Deleted files are overwritten.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
+from shepherd import overwriting
 from shepherd.paths import cache_dir, locked
 
 __all__ = [
@@ -116,18 +117,15 @@ def put(root: Path, owner: str, write: Callable[[BinaryIO], object], *, asked_at
     own.mkdir(mode=0o700, exist_ok=True)
     part = own / f"{secrets.token_hex(8)}{_PART}"
     target = part.with_suffix(_SUFFIX)
-    try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
+    with overwriting.temporary_file(part) as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
         with locked(own):
             if _forgotten_at(own) >= asked_at or not part.exists():
                 return None
             os.replace(part, target)
         return target
-    finally:
-        remove(part)
 
 
 def forget(owner: str, since: float = 0.0, *, root: Path | None = None) -> list[str]:
@@ -146,7 +144,7 @@ def forget(owner: str, since: float = 0.0, *, root: Path | None = None) -> list[
             os.utime(marker, ns=(now_ns, now_ns))
             for file in _files(own, _SUFFIX, _PART):
                 if file.used_at >= since:
-                    file.path.unlink(missing_ok=True)
+                    overwriting.remove(file.path)
                     deleted.append(str(file.path))
     except OSError as error:
         _log.warning("kept conversations in %s could not be deleted: %s", own, error.strerror)
@@ -160,9 +158,9 @@ def touch(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, if it is there and can be deleted."""
+    """Delete and overwrite a file, if it is there and can be deleted."""
     with contextlib.suppress(OSError):
-        path.unlink()
+        overwriting.remove(path)
 
 
 def _forgotten_at(own: Path) -> float:

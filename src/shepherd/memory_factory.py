@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from shepherd import encryption
 from shepherd.config import Config
@@ -36,6 +36,7 @@ from shepherd.paths import default_database, expanded, from_home
 if TYPE_CHECKING:
     from shepherd.inference.embedding import Embedder, Reranker
     from shepherd.memory import ApiKeys
+    from shepherd.memory.store import MemoryStore
     from shepherd.memory.vectors import VectorSettings
 
 __all__ = [
@@ -97,6 +98,7 @@ def open_memory(
         keeps_secrets=config.memory_extraction_secrets,
         blind=config.memory_blind,
     )
+    _let_sync_forget(memory)
     if not config.user_id and "://" not in named:
         try:
             _find_account(memory, Path(database) if named else default_database(), writes=not read_only)
@@ -110,6 +112,23 @@ def _use_key_of(config: Config) -> None:
     """Take the key from where the settings say. If they don't, a program may have said so itself."""
     if config.memory_key_command or config.memory_key_file:
         encryption.use_settings(config.memory_key_command, config.memory_key_file)
+
+
+_SYNCED = "SELECT 1 FROM sqlite_master WHERE name = 'sync_state'"
+
+
+def _let_sync_forget(memory: Memory) -> None:
+    """Let every deletion reach what a sync keeps in the database."""
+
+    def clean(store: MemoryStore, user_id: str) -> list[str]:
+        if not store.is_in_file or not store.read(lambda connection: connection.execute(_SYNCED)):
+            return []
+        # Not at the top: most memories are not synced.
+        from shepherd.sync import forget_unwritten
+
+        return forget_unwritten(store, user_id)
+
+    cast("MemoryStore", memory.transactions).cleaners.append(clean)
 
 
 # Options are made absolute where they are read.

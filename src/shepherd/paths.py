@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+from shepherd import overwriting
 from shepherd.errors import ShepherdError, UsageError
 
 __all__ = [
@@ -47,10 +48,12 @@ def is_special(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def replacing(target: Path) -> Iterator[BinaryIO]:
+def replacing(target: Path, *, overwrites: bool = False) -> Iterator[BinaryIO]:
     """Give a new file that replaces the target at the end, synced; after an error it is deleted.
 
-    Raises UsageError for a device, a pipe or a socket, which a rename would delete.
+    With `overwrites`, the bytes of the file that is replaced or deleted are overwritten. Whoever reads a
+    file just then reads zeros. Raises UsageError for a device, a pipe or a socket, which a rename would
+    delete.
     """
     if is_special(target):
         raise UsageError(f"{target}: this is a device or a pipe, not a file", hint="name a file")
@@ -60,10 +63,10 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+        (overwriting.replace if overwrites else os.replace)(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            (overwriting.remove if overwrites else os.unlink)(temporary)
         raise
     sync_folder(target.parent)
 

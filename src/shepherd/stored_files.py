@@ -7,6 +7,7 @@ conversations) are the user's own.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,9 +16,21 @@ from pathlib import Path
 from shepherd.config import Config
 from shepherd.paths import cache_dir, config_file, data_dir, default_database, from_home, state_dir
 
-__all__ = ["StoredFile", "copies_of_database", "database_file", "stored_files"]
+__all__ = [
+    "StoredFile",
+    "copies_of_database",
+    "database_file",
+    "leftovers",
+    "readable_copies",
+    "stored_files",
+]
 
-_ASIDE = (".before-restore", ".before-migration", ".converting")
+_ASIDE = (".before-restore", ".before-migration", ".converting", ".part")
+# What a write that was killed leaves begins with a dot; the others may quote what was said.
+_LEFTOVERS = (".history.*", "mcp-*.log", "crash-*.log")
+_MAGIC = b"SQLite format 3\0"
+# Where a database says which program it belongs to (sqlite.org/fileformat2.html, 1.3), and what ours says.
+_OWNER_AT, _OWNER = 68, b"SHEP"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +56,43 @@ def copies_of_database(config: Config) -> list[Path]:
         return []
     beside = sorted(database.parent.glob(f"{glob.escape(database.name)}.before-*"))
     return [path for path in beside if not path.name.endswith(("-wal", "-shm", "-journal"))]
+
+
+def leftovers(config: Config) -> list[Path]:
+    """Return the files of this account and this database that may have the user's words, and nobody needs."""
+    found = [path for pattern in _LEFTOVERS for path in sorted(state_dir().glob(pattern))]
+    database = database_file(config)
+    if database is not None:
+        real = database.resolve()
+        found += sorted(real.parent.glob(f".{glob.escape(real.name)}-history.*"))
+        found += [Path(f"{real}.part{end}") for end in ("", "-wal", "-shm", "-journal")]
+    return [path for path in found if path.is_file()]
+
+
+def readable_copies(config: Config) -> list[Path]:
+    """Return the databases that are not encrypted, among the files of Shepherd and beside its database.
+
+    The database itself is not looked at: this process may have locks on it.
+    """
+    database = database_file(config)
+    if database is None:
+        return []
+    real = database.resolve()
+    paths = {file.path.resolve() for file in stored_files(config)}
+    with contextlib.suppress(OSError):  # a folder that can be entered, but not listed
+        paths |= {path for path in real.parent.iterdir() if path.is_file() and not path.is_symlink()}
+    return sorted(path for path in paths - {real} if _is_readable(path, real.name))
+
+
+def _is_readable(path: Path, name: str) -> bool:
+    """Return whether a file is a plain database of Shepherd, or of an older one with this name."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_OWNER_AT + len(_OWNER))
+    except OSError:
+        return False
+    is_own = head[_OWNER_AT:] == _OWNER or path.name.startswith(name)
+    return head.startswith(_MAGIC) and is_own
 
 
 def stored_files(config: Config) -> list[StoredFile]:

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from shepherd._native.store import HAS_CIPHERS
+from shepherd.cli import main as main_module
+from shepherd.cli.main import main
+from shepherd.encryption import MemoryKey
+from shepherd.encryption.unlocking import remember
+from shepherd.memory.database import key_of_file
 from tests.cli.test_terminal import TURN_ENDED, start
+from tests.memory.blind import forget_keys
 
 pytestmark = pytest.mark.skipif(not HAS_CIPHERS, reason="this SQLite was built without ciphers")
 
@@ -148,6 +154,51 @@ def test_doctor_and_stats_say_whether_the_memory_is_encrypted(home, shepherd, mo
     assert "its key is missing" in done.stdout
 
 
+def test_doctor_says_when_the_key_is_not_locked(home, shepherd, monkeypatch, capsys):
+    key_file = home.path / "key"
+    assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
+    assert shepherd("encrypt", "--key-file", key_file, "-y").returncode == 0
+    for name, value in home.environment.items():
+        monkeypatch.setenv(name, value)
+    try:
+        key = key_of_file(str(home.database))
+        # As where RLIMIT_MEMLOCK is 0, which says nothing to root.
+        key.is_locked = False
+        main(["doctor"])
+    finally:
+        forget_keys()
+
+    said = " ".join(capsys.readouterr().out.split())
+    assert "its key can get into swap space" in said
+    assert "ulimit -l" in said
+
+
+@pytest.mark.parametrize("memory", ["plain", "open", "closed"])  # the latter two encrypted
+def test_a_crash_log_has_no_message_while_a_memory_is_encrypted(tmp_path, monkeypatch, memory):
+    for kind in ("STATE", "DATA", "CONFIG"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path))
+    if memory == "open":
+        remember(MemoryKey(b"k" * 32, b"s" * 16))
+    elif memory == "closed":  # as with --nomemory
+        database = tmp_path / "shepherd" / "memory.db"
+        database.parent.mkdir()
+        database.write_bytes(b"s" * 16 + bytes([16, 0, 2, 2, 64, 64, 32, 32]) + bytes(4072))
+
+    def quote() -> None:
+        raise ValueError(WORDS[0])
+
+    try:
+        quote()
+    except ValueError:
+        written = Path(main_module._write_traceback()).read_text()
+    finally:
+        forget_keys()
+
+    assert "in quote" in written
+    assert "ValueError" in written
+    assert (WORDS[0] in written) is (memory == "plain")
+
+
 def test_what_is_still_readable_is_named(home, shepherd):
     assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
     assert "encrypted" not in shepherd("memory", "backup", home.path / "copy.db").stderr
@@ -158,6 +209,35 @@ def test_what_is_still_readable_is_named(home, shepherd):
     assert "memory.db.before-restore is an older copy of this memory, and not encrypted" in done.stderr
     again = shepherd("memory", "restore", home.path / "copy.db", "-y")
     assert "the memory is no longer encrypted" in again.stderr
+
+
+def test_logs_and_leftovers_are_deleted_and_backups_are_named(home, shepherd):
+    assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
+    backup = home.database.with_name("january.db")
+    assert shepherd("memory", "backup", backup).returncode == 0
+    home.history.parent.mkdir(parents=True, exist_ok=True)
+    # Of an MCP server, of a crash, of a write of the history and of a restore that were killed.
+    names = ("mcp-files.log", "crash-20261129-101112-7.log", ".history.x1y2z3_a")
+    leftovers = [home.history.with_name(name) for name in names]
+    for file in leftovers:
+        file.write_text(WORDS[0])
+    part = home.database.with_name("memory.db.part")
+    part.write_bytes(backup.read_bytes())
+    opened = leftovers[0].open()
+
+    done = shepherd("encrypt", "--key-file", home.path / "key", "-y")
+
+    said = " ".join(done.stderr.split())
+    assert "january.db is a database of Shepherd, such as a backup, and not encrypted" in said
+    assert not [file for file in (*leftovers, part) if file.exists()]
+    with opened:
+        assert WORDS[0] not in opened.read()
+    # A restore that is killed later: the next one that writes removes what it has left.
+    part.write_bytes(backup.read_bytes())
+    assert "january.db" in shepherd("encrypt").stderr
+    part.write_bytes(backup.read_bytes())
+    assert shepherd("facts", "set", "bird", "finch").returncode == 0
+    assert not part.exists()
 
 
 def test_another_key_needs_another_file(home, shepherd):

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
+from pathlib import Path
 
 import pytest
 
-from shepherd.memory import Memory
+from shepherd import encryption, kept_files
+from shepherd._native.store import HAS_CIPHERS, Connection
+from shepherd.canary import WordSearch
+from shepherd.memory import Memory, hot
 from shepherd.sequences import sequence_of
 from shepherd.types import Message
+from tests.memory.blind import forget_keys
 
 WORD = "Quixlemont"
 
@@ -147,3 +154,124 @@ def test_a_word_of_the_databases_schema_was_told_by_nobody(shepherd, told, word)
     assert (clean.returncode, clean.stdout) == (0, "")
     shepherd("facts", "set", "friend", word)
     assert shepherd("memory", "audit", "--canary", word).returncode == 1
+
+
+# ---- bytes on the disk
+
+
+def files_with_word(home) -> list[Path]:
+    files = [path for path in home.path.rglob("*") if path.is_file()]
+    return [path for path in files if WordSearch(WORD).in_bytes(path.read_bytes())]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("memory", "forget", "ID", "--receipt"),
+        ("conversations", "delete", "last", "--yes"),
+        ("encrypt", "--key-file", "KEY", "-y"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_bytes_of_what_is_beside_the_database_are_overwritten(shepherd, home, told, monkeypatch, command):
+    if command[0] == "encrypt" and not HAS_CIPHERS:
+        pytest.skip("this SQLite was built without ciphers")
+    monkeypatch.setattr(hot, "_LEAST_SAVED", 1)
+    with Memory(home.database, user_id="steve") as memory:
+        memory.search(WORD)
+        assert memory._store._recall.wait()
+        [conversation] = memory.list_sessions()
+    kept_files.put(
+        home.path / ".cache/shepherd/conversations",
+        kept_files.owner_of(str(home.database), "steve"),
+        lambda file: file.write(WORD.encode() * 100),
+        asked_at=time.time(),
+    )
+    found = files_with_word(home)
+    assert any(path.suffix == ".state" for path in found)
+    assert {"history", "1"} <= {path.name for path in found}  # "1" is a saved index
+    named = {"ID": told, "last": conversation.id, "KEY": str(home.path / "key")}
+
+    with contextlib.ExitStack() as stack:
+        # An open file shows what is left on the disk.
+        files = {path.name: stack.enter_context(path.open("rb")) for path in found}
+        done = shepherd(*(named.get(word, word) for word in command))
+        assert done.returncode == 0, done.stderr
+        left = [name for name, file in files.items() if WordSearch(WORD).in_bytes(file.read())]
+
+    # Other commands forget only what they name, and there is more in the database.
+    assert left == ([] if command[0] == "encrypt" else ["memory.db"])
+
+
+# ---- what is sealed, and what is read meanwhile
+
+
+def test_a_synced_text_is_found_until_the_next_sync(shepherd, home, told, tmp_path) -> None:
+    folder, key = tmp_path / "folder", tmp_path / "key"
+    folder.mkdir()
+    key.write_text("four random words here\n")
+    home.history.unlink()
+    with Memory(home.database, user_id="steve") as memory:
+        memory.clear_session(memory.list_sessions()[0].id)
+        memory.clear_fact("cat", with_history=True)
+    assert shepherd("sync", folder, "--key-file", key, "-y").returncode == 0
+
+    receipt = shepherd("memory", "forget", told, "--receipt").stdout
+
+    assert f"not reached  the sync folder {folder}, until the next shepherd sync" in receipt
+    audit = shepherd("memory", "audit", "--canary", WORD)
+    assert audit.returncode == 1
+    [line] = audit.stdout.splitlines()
+    assert line.startswith(str(folder))
+    assert "forget it, then shepherd sync" in line
+    assert shepherd("sync").returncode == 0
+    assert shepherd("memory", "audit", "--canary", WORD).returncode == 0
+    for file in folder.glob("*.shpseg"):
+        file.write_bytes(b"SHPSYNC1" + bytes(4) + b"damaged")
+    assert "not searched: " in shepherd("memory", "audit", "--canary", WORD).stderr
+
+
+@pytest.mark.skipif(not HAS_CIPHERS, reason="this SQLite was built without ciphers")
+def test_an_audit_opens_what_the_key_of_the_memory_opens(shepherd, home, told, monkeypatch) -> None:
+    key = home.path / "key"
+    assert shepherd("encrypt", "--key-file", key, "-y").returncode == 0
+    backup = home.database.with_name("memory.db.before-restore")
+    assert shepherd("memory", "backup", backup).returncode == 0
+    monkeypatch.setattr(hot, "_LEAST_SAVED", 1)
+    encryption.use_settings("", str(key))
+    try:
+        with Memory(home.database, user_id="steve") as memory:
+            memory.search(WORD)
+            assert memory._store._recall.wait()
+    finally:
+        forget_keys()
+
+    def places() -> dict[str, str]:
+        found = json.loads(shepherd("memory", "audit", "--canary", WORD, "--json").stdout)
+        return {one["where"].rpartition("/")[2]: one["what"] for one in found}
+
+    sealed = {"memory.db-history", "1", backup.name}
+    assert sealed <= places().keys()
+    home.database.with_name("memory.db-hot").joinpath("1").write_bytes(bytes(100))
+    backup.with_name(f"{backup.name}-key").unlink()
+    backup.write_bytes(bytes([1]) * 16 + backup.read_bytes()[16:])
+    audit = shepherd("memory", "audit", "--canary", WORD + "x")
+    said = " ".join(audit.stderr.split())
+    assert audit.returncode == 1
+    assert "memory.db-hot/1: it is sealed with another key" in said
+    assert "memory.db.before-restore: it is encrypted, and cannot be opened" in said
+
+
+def test_a_program_that_reads_meanwhile_is_named(shepherd, home, told) -> None:
+    reader = Connection(str(home.database), read_only=True)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM context")
+
+    done = shepherd("memory", "forget", told)
+
+    said = " ".join(done.stderr.split())
+    assert f"not reached: {home.database} and its log {home.database}-wal: another program reads" in said
+    audit = shepherd("memory", "audit", "--canary", "called")
+    assert "left from an older version" not in audit.stdout
+    assert "another program reads the memory" in audit.stdout
+    reader.close()

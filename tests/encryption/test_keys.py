@@ -64,6 +64,18 @@ def test_every_key_that_is_derived_differs() -> None:
     assert keys[0].check == MemoryKey(b"a" * 32, SALT).check
 
 
+def flags_of_page(key: MemoryKey) -> set[str]:
+    """The kernel's flags of the page with a key, as /proc/PID/smaps names them."""
+    address = ctypes.addressof(ctypes.c_char.from_buffer(key._page))
+    is_here = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if match := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            is_here = int(match[1], 16) <= address < int(match[2], 16)
+        elif is_here and line.startswith("VmFlags:"):
+            return set(line.split()[1:])
+    return set()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc and madvise of Linux")
 def test_key_is_locked_and_not_dumped_or_inherited() -> None:
     key = MemoryKey(b"a" * 32, SALT)
@@ -74,6 +86,7 @@ def test_key_is_locked_and_not_dumped_or_inherited() -> None:
     assert key.is_locked is (int(locked[1]) >= 4)
     assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
     assert ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0
+    assert {"dd", "wf"} <= flags_of_page(key)  # not dumped, wiped in a forked process
     child = os.fork()
     if child == 0:
         os._exit(0 if bytes(key.files) == bytes(32) else 1)

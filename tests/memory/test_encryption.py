@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ from shepherd.memory import Memory, hot
 from shepherd.memory.conversion import convert, database_to_convert
 from shepherd.memory.restore import check_backup, restore
 from tests.keyrings import keyring_in_memory
+from tests.memory.canaries import files_with
 
 pytestmark = pytest.mark.skipif(not HAS_CIPHERS, reason="this SQLite was built without ciphers")
 
@@ -127,6 +129,56 @@ def test_nothing_can_be_read_while_the_memory_is_used(path: Path) -> None:
         assert os.path.getsize(f"{path}-wal") > 0
         assert found_in(path.parent) == set()
     assert found_in(path.parent) == set()
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from shepherd.encryption import use_settings
+from shepherd.memory import hot
+from shepherd.memory.vectors import VectorSettings
+from tests.memory.test_forgetting import filled
+from tests.memory.vectors.conftest import Meanings
+
+hot._LEAST_SAVED = 1
+use_settings("", sys.argv[2])
+canaries = filled(Path(sys.argv[1]), VectorSettings(Meanings))
+assert canaries.memory.settle_vectors()
+vector = "SELECT vector FROM context_vectors WHERE vector IS NOT NULL LIMIT 1"
+[(found,)] = canaries.memory.transactions.read(lambda connection: connection.execute(vector))
+canaries.store_facts()
+print(found.hex(), *canaries.given, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("is_encrypted", [True, False])
+def test_200_words_of_every_feature_are_in_no_file_of_a_killed_process(
+    path: Path, tmp_path: Path, is_encrypted: bool
+) -> None:
+    key = tmp_path / "key"
+    key.write_text("ab" * 32)
+    if is_encrypted:
+        encrypt(path, "ab" * 32)
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED, str(path), str(key)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    vector, *given = done.stdout.split()
+
+    # The log is there, and a saved index each of memories and of chunks.
+    assert os.path.getsize(f"{path}-wal") > 0
+    assert len(list(Path(f"{path}-hot").iterdir())) == 2
+    data = b"".join(file.read_bytes() for file in path.parent.rglob("*") if file.is_file())
+    assert (bytes.fromhex(vector)[:64] in data) is not is_encrypted
+    # The first two were edited, and so forgotten.
+    assert files_with(path.parent, given).keys() == (set() if is_encrypted else set(given[2:]))
 
 
 def test_saved_index_is_sealed_and_used(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory, OpenJob, Receipt, hot
 from shepherd.memory.records import NewMemory
 from shepherd.memory.removal import parts_of
+from shepherd.memory.vectors import VectorSettings
 from shepherd.trace import Traces
 from shepherd.types import Fact, Injection, Message, SearchResult
 from tests.memory.canaries import USER, Canaries, files_with, words
@@ -42,9 +43,9 @@ def make_hot(memory: Memory, word: str) -> None:
     assert store._chunk_recall.wait()
 
 
-def filled(path: Path) -> Canaries:
+def filled(path: Path, vectors: VectorSettings | None = None) -> Canaries:
     """Store 200 words or more, with saved indexes, and leave the memory open."""
-    with Memory(path, user_id=USER) as memory:
+    with Memory(path, user_id=USER, vectors=vectors) as memory:
         canaries = Canaries(memory)
         assert files_with(path.parent, canaries.store_edited()) == {}
         while len(canaries.given) < N_WORDS:
@@ -52,7 +53,7 @@ def filled(path: Path) -> Canaries:
         memory.store_memory("What is a neighbour?", "somebody else's words", "anna")
         make_hot(memory, canaries.given[0])
     assert len(list(path.with_name(f"{path.name}-hot").iterdir())) == 2
-    canaries.memory = Memory(path, user_id=USER)
+    canaries.memory = Memory(path, user_id=USER, vectors=vectors)
     canaries.knowledge = Knowledge(canaries.memory.transactions, USER)
     return canaries
 

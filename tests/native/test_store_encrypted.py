@@ -145,3 +145,10 @@ def test_path_that_looks_like_a_uri_is_a_path(tmp_path: Path, monkeypatch: pytes
         connection.script("CREATE TABLE t (a)")
 
     assert [path.name for path in tmp_path.iterdir()] == ["file:memory.db?mode=ro"]
+
+
+def test_temporary_tables_are_in_main_memory(tmp_path: Path) -> None:
+    with Connection(str(tmp_path / "a.db"), key=KEY) as connection:
+        assert ("TEMP_STORE=2",) in connection.execute("PRAGMA compile_options")
+        [(chosen,)] = connection.execute("PRAGMA temp_store")
+        assert chosen in (0, 2)  # the default of the build, or main memory

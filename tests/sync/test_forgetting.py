@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from unittest.mock import patch
 
-from shepherd.sync import segments
+import pytest
+
+from shepherd.errors import StoreError
+from shepherd.memory import Receipt
+from shepherd.sync import forget_unwritten, sealed_texts, segments
 from shepherd.sync.folder import unlock
 from tests.sync.replicas import NOW, PASSPHRASE, Machine, settle
 
@@ -134,3 +139,39 @@ def test_a_memory_that_was_deleted_to_make_space_stays_on_the_other_machines(mac
     assert n_left < 7
     assert a.memory.count_memories() == 7
     assert b.memory.count_memories() == n_left
+
+
+def test_what_waits_for_the_folder_is_forgotten_too_and_the_rest_is_written_later(machines):
+    a, b = machines("a", "b")
+    settle([a, b], 1)
+    first = a.memory.store_memory("forgotten", "canaryone")
+    a.sync()
+    second = a.memory.store_memory("forgotten as well", "canarytwo")
+    kept = a.memory.store_memory("kept", "canarykept")
+    a.memory.set_fact("bird", "canarythree")
+    with patch.object(segments, "write", side_effect=PermissionError), pytest.raises(StoreError):
+        a.sync()
+    store = a.memory.transactions
+
+    def sealed() -> str:
+        return " ".join(one.text or "" for one in sealed_texts(store))
+
+    words = ["canaryone", "canarytwo", "canarythree"]
+    assert all(word in sealed() for word in [*words, "canarykept"])
+
+    store.cleaners.append(forget_unwritten)
+    receipt = Receipt()
+    a.memory.delete_memories([first, second], receipt=receipt)
+    a.memory.clear_fact("bird", with_history=True, receipt=receipt)
+
+    # Only the one that was written before is in the folder.
+    assert [word for word in words if word in sealed()] == ["canaryone"]
+    assert receipt.left == [f"the sync folder {a.folder}, until the next shepherd sync"]
+    settle([a, b], 2)
+    assert [word for word in words if word in sealed()] == []
+    assert a.memory.get_memory(kept) is not None
+    assert "canarykept" in texts_of(b)
+    assert a.exported() == b.exported()
+    later = Receipt()
+    a.memory.delete_memories([a.memory.store_memory("never", "written")], receipt=later)
+    assert later.left == []

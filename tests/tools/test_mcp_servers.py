@@ -151,10 +151,13 @@ def test_program_that_ends_in_a_call_fails_that_call_and_the_next():
     assert second.failed
 
 
-def test_what_a_program_says_of_itself_is_in_a_log(state):
+def test_what_a_program_says_of_itself_is_in_a_log_if_one_is_kept(state):
+    with opened_servers([WORKSHOP], confirm=None, warn=lambda *told: None, keeps_logs=False):
+        pass
+    assert not list(state.glob("**/*.log"))
+
     with toolbox_of(WORKSHOP):
         pass
-
     assert "workshop: open" in (state / "mcp-workshop.log").read_text(encoding="utf-8")
 
 

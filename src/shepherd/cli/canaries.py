@@ -1,21 +1,23 @@
-"""`shepherd memory audit --canary WORD`: where a word is still stored."""
+"""`shepherd memory audit --canary WORD`: where a word is still stored, also in sealed files."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from shepherd.canary import WordSearch
 from shepherd.cli.parsing import loaded_settings, stdin_bytes
 from shepherd.cli.progress import working
 from shepherd.commands.screen import Screen, counted
+from shepherd.encryption import Sealer, looks_encrypted
 from shepherd.errors import UsageError
 from shepherd.stored_files import StoredFile, database_file, stored_files
 
 if TYPE_CHECKING:
     from shepherd.config import Config
     from shepherd.memory import Memory
+    from shepherd.memory.store import MemoryStore
 
 __all__ = ["search_everywhere"]
 
@@ -36,6 +38,9 @@ _REMEDIES = {
     **dict.fromkeys(("nodes", "edges", "chunks", "dimensions", "node_dimensions"), _KNOWLEDGE),
 }
 _FREE = "left from an older version; the next shepherd memory forget or facts clear --history overwrites it"
+_READ = "another program reads the memory; when that has ended, the next forgetting overwrites it"
+_OWN = "forget it, then shepherd sync"
+_OTHER = "forget it, then shepherd sync here, and on the machine that wrote the file"
 _BY_KIND = {
     "log of the database": "the next forgetting empties it, and so does closing every chat and server",
     "copy of the database": "delete this file when you no longer need it",
@@ -50,16 +55,18 @@ def search_everywhere(memory: Memory, arguments: Namespace, screen: Screen) -> i
     config = loaded_settings(arguments).config
     search = WordSearch(_word(arguments.canary), memory.schema_texts())
     with working(screen, "searching"):
-        found = _found(config, search, memory, screen)
+        found, unsearched = _found(config, search, memory)
     values = [{"where": where, "what": what, "remedy": remedy} for where, what, remedy in found]
     n_files = len(stored_files(config))
     screen.listing(
         values,
         ["where", "what it is", "how to remove it"],
         [(where, what, screen.runnable(remedy)) for where, what, remedy in found],
-        empty=f"the word is in none of {counted(n_files, 'file')}",
+        empty=f"the word is in none of {counted(n_files - len(unsearched), 'file')}",
     )
-    return int(bool(found))
+    for where, why in unsearched:
+        screen.warn(f"not searched: {where}: {why}")
+    return int(bool(found or unsearched))
 
 
 def _word(given: str) -> str:
@@ -70,30 +77,124 @@ def _word(given: str) -> str:
     return word
 
 
-def _found(config: Config, search: WordSearch, memory: Memory, screen: Screen) -> list[tuple[str, str, str]]:
+def _found(
+    config: Config, search: WordSearch, memory: Memory
+) -> tuple[list[tuple[str, str, str]], list[tuple[str, str]]]:
+    """Return where the word is, what that is and the remedy; and what was not searched, with the reason."""
     database = database_file(config)
     tables = memory.tables_with(search.forms)
     found = [
         (f"{memory.path}: {table}", counted(n, "row"), _REMEDIES.get(table, ""))
         for table, n in tables.items()
     ]
+    unsearched = []
+    is_read = database is not None and _is_filled(Path(f"{database}-wal"))
     for file in stored_files(config):
         if file.path == database and tables:
             continue
-        if _has(file.path, search, screen):
-            found.append((str(file.path), file.what, _remedy(file, database)))
-    return found
+        try:
+            if _has(file, search, memory, is_database=file.path == database):
+                found.append((str(file.path), file.what, _remedy(file, database, is_read)))
+        except _UnsearchedError as error:
+            unsearched.append((str(file.path), str(error)))
+        except FileNotFoundError:  # it was a temporary one
+            continue
+        except OSError as error:
+            unsearched.append((str(file.path), error.strerror or str(error)))
+    synced, unread = _in_sync(memory, search)
+    return found + synced, unsearched + unread
 
 
-def _remedy(file: StoredFile, database: Path | None) -> str:
-    return _FREE if file.path == database else _BY_KIND.get(file.what, "delete the line, or this file")
-
-
-def _has(path: Path, search: WordSearch, screen: Screen) -> bool:
+def _is_filled(path: Path) -> bool:
     try:
-        return search.in_file(path)
-    except FileNotFoundError:  # it was a temporary one
+        return path.stat().st_size > 0
+    except OSError:
         return False
-    except OSError as error:
-        screen.warn(f"{path}: {error.strerror}; it was not searched")
+
+
+def _remedy(file: StoredFile, database: Path | None, is_read: bool) -> str:
+    if file.path == database:
+        return _READ if is_read else _FREE
+    return _BY_KIND.get(file.what, "delete the line, or this file")
+
+
+class _UnsearchedError(Exception):
+    """Why a file that hides its words cannot be searched."""
+
+
+def _has(file: StoredFile, search: WordSearch, memory: Memory, *, is_database: bool) -> bool:
+    """Return whether the word is in a file. Raises _UnsearchedError, OSError."""
+    if search.in_file(file.path):
+        return True
+    sealer = memory.sealer
+    if sealer is None or is_database:
+        return not is_database and _has_copy(file, search)
+    if file.what == "log of the database":
+        if file.path.name.endswith("-wal") and _is_filled(file.path):
+            raise _UnsearchedError("it is encrypted, and a program uses it; quit every chat and server")
         return False
+    if file.what == "lines typed at the prompt":
+        return _has_line(file.path, search, sealer)
+    if file.what == "saved search index":
+        return _has_sealed(file.path, search, sealer)
+    return _has_copy(file, search)
+
+
+def _has_line(path: Path, search: WordSearch, sealer: Sealer) -> bool:
+    # Not at the top: prompt_toolkit takes a tenth of a second.
+    from shepherd.commands.history import sealed_lines
+
+    n_rows = len([row for row in path.read_bytes().splitlines() if row.strip()])
+    lines = sealed_lines(path, sealer)
+    if any(search.in_bytes(line.encode("utf-8", "surrogatepass")) for line in lines):
+        return True
+    # The user's own file beside it is not sealed.
+    if path.name.startswith("history") or path.name.endswith(".plain"):
+        return False
+    if len(lines) < n_rows:
+        raise _UnsearchedError(f"{n_rows - len(lines)} of its lines have another key")
+    return False
+
+
+def _has_sealed(path: Path, search: WordSearch, sealer: Sealer) -> bool:
+    from shepherd.memory.hot_files import opened
+
+    data = opened(path.read_bytes(), sealer)
+    if data is None:
+        raise _UnsearchedError("it is sealed with another key; delete it")
+    return search.in_bytes(data)
+
+
+def _has_copy(file: StoredFile, search: WordSearch) -> bool:
+    """Return whether an encrypted copy of the database has the word in a table."""
+    with open(file.path, "rb") as opened:
+        head = opened.read(100)
+    if not looks_encrypted(head):
+        return False
+    from shepherd._native.store import SQLiteError
+    from shepherd.errors import ShepherdError
+    from shepherd.memory.database import connect
+    from shepherd.memory.restore_by_user import is_by_user
+    from shepherd.memory.word_rows import tables_with
+
+    try:
+        if is_by_user(str(file.path)):
+            raise _UnsearchedError("its users' keys are in another file")
+        with connect(str(file.path), read_only=True) as connection:
+            return bool(tables_with(connection, search.forms))
+    except (ShepherdError, SQLiteError) as error:
+        raise _UnsearchedError(f"it is encrypted, and cannot be opened ({error})") from error
+
+
+def _in_sync(memory: Memory, search: WordSearch) -> tuple[list[tuple[str, str, str]], list[tuple[str, str]]]:
+    """Return what `shepherd sync` has sealed, with a key that is in the memory itself."""
+    from shepherd.sync import sealed_texts
+
+    found: dict[str, tuple[str, str, str]] = {}
+    unsearched: dict[str, str] = {}
+    for one in sealed_texts(cast("MemoryStore", memory.transactions)):
+        if one.text is None:
+            unsearched[one.where] = "it cannot be read; is the disk connected?"
+        elif one.where not in found and search.in_bytes(one.text.encode("utf-8", "surrogatepass")):
+            found[one.where] = (one.where, "written by shepherd sync", _OWN if one.is_own else _OTHER)
+    return list(found.values()), list(unsearched.items())

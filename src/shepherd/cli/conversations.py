@@ -15,7 +15,13 @@ from shepherd.cli.parsing import (
     finish_actions,
     loaded_settings,
 )
-from shepherd.cli.receipts import add_receipt, forget_typed, print_receipt, receipt_value
+from shepherd.cli.receipts import (
+    add_receipt,
+    forget_typed,
+    print_receipt,
+    receipt_value,
+    warn_of_left,
+)
 from shepherd.commands.screen import Screen, counted, day, printable
 
 if TYPE_CHECKING:
@@ -148,6 +154,7 @@ def _delete(memory: Memory, arguments: Namespace, screen: Screen) -> int:
         screen.json({**value, "receipt": receipt_value(receipt, arguments)} if arguments.receipt else value)
     elif arguments.receipt:
         print_receipt(receipt, arguments, screen)
+    warn_of_left(receipt, arguments, screen)
     return 0
 
 

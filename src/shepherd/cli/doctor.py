@@ -214,6 +214,7 @@ def _database(config: Config) -> Finding:
 
 def _file(config: Config, path: Path) -> Finding:
     """Check a memory in a file."""
+    from shepherd.memory.database import key_of_file
     from shepherd.memory_factory import open_memory
 
     path = path.absolute()
@@ -232,6 +233,9 @@ def _file(config: Config, path: Path) -> Finding:
     detail = f"{path}: {_contents(stats, user)}; {'encrypted' if stats.is_encrypted else 'not encrypted'}"
     if stats.hot_saved_bytes:
         detail += f"; fast indexes {size(stats.hot_saved_bytes)}"
+    if (key := key_of_file(str(path))) is not None and not key.is_locked:
+        detail += ", and its key can get into swap space: the system locks no more memory of this process"
+        return Finding("database", "note", detail, "raise the limit (ulimit -l), or encrypt the swap space")
     if locked := _locked(path):
         return Finding("database", "note", f"{detail}; it cannot be written", f"chmod u+w {locked}")
     return Finding("database", "ok", detail)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 from argparse import Namespace
 from pathlib import Path
 
@@ -20,8 +20,10 @@ from shepherd.encryption.unlocking import (
     remember,
     require_ciphers,
 )
-from shepherd.errors import ShepherdError, UsageError
+from shepherd.errors import UsageError
+from shepherd.overwriting import remove, remove_tree
 from shepherd.paths import history_file
+from shepherd.stored_files import leftovers, readable_copies, stored_files
 
 __all__ = ["build_decrypt_parser", "build_parser", "execute", "execute_decrypt"]
 
@@ -86,8 +88,10 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     if old is not None and not arguments.rekey:
         # A crash of the run before may have left what is beside the database as it was.
         _remove_copies(path)
+        _remove_leftovers(config)
         _complete_history(path, file, old)
         seal_history(history_file(), sealed_history_file(path), Sealer(old))
+        _warn_of_readable(config, True, screen)
         screen.result(
             {"file": file, "encrypted": True},
             note=f"{file} is encrypted already; shepherd encrypt --rekey gives it another key",
@@ -115,7 +119,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         raise
     if os.name != "nt" and chosen.source == "file" and os.stat(chosen.place).st_mode & 0o077:
         screen.warn(f"other users of this machine can use {chosen.place}", f"chmod 600 {chosen.place}")
-    _warn_of_readable(path, file, is_gone, screen)
+    _warn_of_readable(config, is_gone, screen)
     screen.result(
         {"file": file, "encrypted": True, "key": chosen.source, "place": chosen.place},
         note=f"encrypted: {file}, with {chosen.in_words}. {chosen.advice}".rstrip(),
@@ -201,6 +205,8 @@ def _convert(
     if new is not None:
         remember(new)
     _remove_copies(path)
+    if new is not None:
+        _remove_leftovers(config)
     adopt_copy(sealed, _sealer(new), plain)
     if old is None and new is not None:
         seal_history(plain, sealed, Sealer(new))
@@ -223,9 +229,16 @@ def _may_have_salt(file: str, salt: bytes) -> bool:
 def _remove_copies(path: Path) -> None:
     """Delete saved indexes and conversations, which can be made again."""
     # Where the database is a link, its indexes are beside the link.
-    shutil.rmtree(f"{os.path.abspath(path)}-hot", ignore_errors=True)
+    remove_tree(f"{os.path.abspath(path)}-hot")
     for owner in kept_files.owners(kept_files.folder()):
         kept_files.forget(owner)
+
+
+def _remove_leftovers(config: Config) -> None:
+    """Delete logs, and what killed runs have left: nobody needs them, and they can be read."""
+    for leftover in leftovers(config):
+        with contextlib.suppress(OSError):  # it is named if it is a database
+            remove(leftover)
 
 
 def _complete_history(path: Path, file: str, key: MemoryKey | None) -> None:
@@ -239,20 +252,18 @@ def _complete_history(path: Path, file: str, key: MemoryKey | None) -> None:
         drop_copies(sealed)
 
 
-def _warn_of_readable(path: Path, file: str, is_gone: bool, screen: Screen) -> None:
-    """Name what can be read still: older copies of this memory, and other names of its file."""
-    from shepherd.memory.database import is_encrypted
-
+def _warn_of_readable(config: Config, is_gone: bool, screen: Screen) -> None:
+    """Name what can be read still: older copies of this memory, backups, and other names of its file."""
     if not is_gone:
         screen.warn(
             "the bytes of the old database could not be overwritten: the file has another name (a hard link),"
             " or the disk refused it",
             "delete hard links and snapshots of the file",
         )
-    for copy in sorted(Path(file).parent.glob(f"{Path(file).name}.before-*")):
-        try:
-            if copy.name.endswith("-key") or is_encrypted(str(copy)):
-                continue
-        except (OSError, ShepherdError):
-            continue
-        screen.warn(f"{copy} is an older copy of this memory, and not encrypted", "delete it")
+    for copy in readable_copies(config):
+        is_older = ".before-" in copy.name
+        what = "an older copy of this memory" if is_older else "a database of Shepherd, such as a backup"
+        screen.warn(f"{copy} is {what}, and not encrypted", "delete it")
+    indexes = sorted({file.path.parent for file in stored_files(config) if "hot-indexes" in file.path.parts})
+    for folder in indexes:
+        screen.warn(f"{folder} has saved search indexes of a PostgreSQL memory", "delete it")

@@ -6,7 +6,13 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from shepherd.cli.parsing import Parser, add_action, add_actions, finish_actions, loaded_settings
-from shepherd.cli.receipts import add_receipt, forget_typed, print_receipt, receipt_value
+from shepherd.cli.receipts import (
+    add_receipt,
+    forget_typed,
+    print_receipt,
+    receipt_value,
+    warn_of_left,
+)
 from shepherd.commands.facts import found_fact, set_fact, show_facts_at, show_history
 from shepherd.commands.screen import Screen, counted, day, shortened
 from shepherd.errors import ShepherdError, UsageError
@@ -117,6 +123,7 @@ def _clear(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     screen.result(value, note=note)
     if arguments.receipt and not screen.as_json:
         print_receipt(receipt, arguments, screen)
+    warn_of_left(receipt, arguments, screen)
     if values and not screen.as_json:
         _note_left(memory, values, screen)
 

@@ -317,12 +317,21 @@ def _traceback_to_keep() -> str:
     """Return the traceback; while a memory is encrypted, without messages, which may quote words."""
     import traceback
 
-    from shepherd.encryption import is_in_use
-
-    if not is_in_use():
+    if not _is_memory_encrypted():
         return traceback.format_exc()
     kind, _, trace = sys.exc_info()
     return f"{''.join(traceback.format_tb(trace))}{kind.__name__ if kind else ''}\n"
+
+
+def _is_memory_encrypted() -> bool:
+    """Return whether this process uses an encrypted memory, or the settings name one that it did not open."""
+    from shepherd.config.file import load
+    from shepherd.encryption import is_in_use
+    from shepherd.memory_factory import is_memory_encrypted
+
+    with suppress(ShepherdError, OSError):
+        return is_in_use() or is_memory_encrypted(load().config)
+    return is_in_use()
 
 
 def _silence_stdout() -> None:

@@ -39,6 +39,7 @@ from shepherd.cli.receipts import (
     print_receipt,
     receipt_value,
     typed_elsewhere,
+    warn_of_left,
 )
 from shepherd.commands.conversations import still_said
 from shepherd.commands.explain import decided_in_words, item_in_words, nothing_to
@@ -339,6 +340,7 @@ def _forget(memory: Memory, arguments: Namespace, screen: Screen) -> int:
             print_receipt(receipt, arguments, screen)
         if note := still_said(memory, texts):
             screen.note(note)
+    warn_of_left(receipt, arguments, screen)
     for number in [] if screen.as_json else missing:
         screen.warn(f"no memory has the id {number}", _IDS)
     return 1 if missing or not removed else 0
@@ -382,6 +384,7 @@ def _forget_everything(memory: Memory, arguments: Namespace, screen: Screen) -> 
         screen.note("the prompt's history, which your databases share, keeps its other lines")
     if arguments.receipt and not screen.as_json:
         print_receipt(receipt, arguments, screen)
+    warn_of_left(receipt, arguments, screen)
     return 0
 
 

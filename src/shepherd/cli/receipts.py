@@ -24,6 +24,7 @@ __all__ = [
     "print_receipt",
     "receipt_value",
     "typed_elsewhere",
+    "warn_of_left",
 ]
 
 _LINES = "lines of the prompt's history"
@@ -130,6 +131,12 @@ def receipt_value(receipt: Receipt, arguments: Namespace) -> dict[str, object]:
         "files": receipt.files,
         "left": [*receipt.left, *_copies(arguments), _ELSEWHERE],
     }
+
+
+def warn_of_left(receipt: Receipt, arguments: Namespace, screen: Screen) -> None:
+    """Warn of what could not be reached just now, unless a receipt names it."""
+    for what in () if arguments.receipt else receipt.left:
+        screen.warn(f"not reached: {what}")
 
 
 def print_receipt(receipt: Receipt, arguments: Namespace, screen: Screen) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from prompt_toolkit.history import FileHistory, History
 
 from shepherd.encryption import Sealer, SealError
+from shepherd.overwriting import remove, replace
 from shepherd.paths import locked, replacing
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "open_history",
     "remove_lines",
     "seal_history",
+    "sealed_lines",
 ]
 
 _PURPOSE = "prompt history"
@@ -62,7 +64,10 @@ def seal_history(plain: Path, sealed: Path, sealer: Sealer) -> None:
         for line in lines:
             target.store_string(line)
         os.chmod(sealed, 0o600)
-    plain.unlink(missing_ok=True)
+    if plain.is_file():  # not where it is a link to /dev/null
+        # Where it is a link to a file among others of the user, that file has the lines.
+        remove(plain.resolve())
+    remove(plain)
 
 
 def copy_history(sealed: Path, old: Sealer, new: Sealer | None) -> None:
@@ -73,7 +78,7 @@ def copy_history(sealed: Path, old: Sealer, new: Sealer | None) -> None:
     drop_copies(sealed)
     lines = _lines(_SealedFile(sealed, old))
     if not lines:
-        sealed.unlink(missing_ok=True)
+        remove(sealed)
         return
     copy = _copy_of(sealed, new)
     descriptor = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -83,7 +88,7 @@ def copy_history(sealed: Path, old: Sealer, new: Sealer | None) -> None:
             target.store_string(line)
         os.fsync(descriptor)
     except BaseException:
-        copy.unlink()
+        remove(copy)
         raise
     finally:
         os.close(descriptor)
@@ -98,16 +103,21 @@ def adopt_copy(sealed: Path, sealer: Sealer | None, plain: Path) -> None:
     with locked(copy.parent):  # two programs may begin at once
         if sealer is None and copy.exists():
             _add_plain(_lines(FileHistory(str(copy))), plain)
-            sealed.unlink(missing_ok=True)
-            copy.unlink()
+            remove(sealed)
+            remove(copy)
         elif sealer is not None and _lines(_SealedFile(copy, sealer)):
-            os.replace(copy, sealed)
+            replace(copy, sealed)
 
 
 def drop_copies(sealed: Path) -> None:
     """Delete the copies for a conversion that came to nothing, or is complete. Raises OSError."""
     for suffix in _COPIES:
-        sealed.with_name(f"{sealed.name}{suffix}").unlink(missing_ok=True)
+        remove(sealed.with_name(f"{sealed.name}{suffix}"))
+
+
+def sealed_lines(path: Path, sealer: Sealer) -> list[str]:
+    """Return the lines of a sealed file, without those of another key. Raises OSError."""
+    return _lines(_SealedFile(path, sealer))
 
 
 def _copy_of(sealed: Path, sealer: Sealer | None) -> Path:
@@ -190,7 +200,7 @@ def remove_lines(path: Path, is_meant: Callable[[str], bool], sealer: Sealer | N
     after = [entry for entry in before if (line := line_of(entry)) is None or not is_meant(line)]
     if len(after) < len(before):
         # A link is kept: the history may be among other files of the user.
-        with replacing(path.resolve()) as file:
+        with replacing(path.resolve(), overwrites=True) as file:
             file.write(b"".join(after))
     return len(before) - len(after)
 

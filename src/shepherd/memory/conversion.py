@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,16 +28,15 @@ from shepherd.errors import StoreCorruptError, StoreError, StoreLockedError, Sto
 from shepherd.memory import failures, new_files
 from shepherd.memory.database import is_open, key_of_file
 from shepherd.memory.identify import Owner, identify
-from shepherd.memory.overwriting import UNFINISHED, overwrite, overwriting, remove_copy
+from shepherd.memory.overwriting import UNFINISHED, is_locked, overwrite, overwriting, remove_copy
 from shepherd.memory.schema import APPLICATION_ID
+from shepherd.overwriting import remove_tree
 from shepherd.paths import sync_folder
 
 __all__ = ["convert", "database_to_convert", "is_locked", "require_alone"]
 
 # Milliseconds that another process may take to finish a write.
 _PATIENCE_MS = 500
-# SQLite's PENDING, RESERVED and SHARED bytes (sqlite.org/src/file/src/os.h).
-_LOCK_START, _LOCK_BYTES = 0x40000000, 512
 
 
 def database_to_convert(path: str | os.PathLike[str]) -> tuple[str, MemoryKey | None]:
@@ -79,22 +77,6 @@ def require_alone(file: str) -> None:
         raise failures.from_os_error(file, error) from error
     if is_used:
         raise _in_use(file, "another program has the memory open")
-
-
-def is_locked(path: str) -> bool:
-    """Return whether another process has the database open, by the bytes that SQLite locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return False
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCK_BYTES, _LOCK_START)
-        return False
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
 
 
 def convert(
@@ -139,7 +121,7 @@ def convert(
     except SQLiteError as error:
         raise failures.from_sqlite_error(file, error) from error
     # Saved indexes that the other key had sealed, or none.
-    shutil.rmtree(f"{file}-hot", ignore_errors=True)
+    remove_tree(f"{file}-hot")
     return is_gone
 
 

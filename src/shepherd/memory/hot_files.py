@@ -13,22 +13,30 @@ Each machine that uses a server has files and numbers of its own.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import struct
 
 from shepherd._native.hot import HotIndex
-from shepherd.encryption import SealedWriter, SealError
+from shepherd.encryption import SealedWriter, Sealer, SealError
 from shepherd.errors import StoreError
 from shepherd.memory.corpora import Corpus
 from shepherd.memory.hot_rows import Connection, Followed, Tables, mark_query
 from shepherd.memory.schema import memory_range
+from shepherd.overwriting import remove, replace, temporary_file
 
-__all__ = ["HotFiles"]
+__all__ = ["HotFiles", "opened"]
 
 _HEAD = struct.Struct("<qqqq")
 _PURPOSE = "hot index"
+
+
+def opened(data: bytes, sealer: Sealer) -> bytes | None:
+    """Return what a sealed file has, None if it has another key or is damaged."""
+    try:
+        return sealer.open(data, _PURPOSE)
+    except SealError:
+        return None
 
 
 class HotFiles:
@@ -53,7 +61,8 @@ class HotFiles:
         try:
             self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            remove(part)
+            with temporary_file(part) as file:
                 head = _HEAD.pack(token, followed.version, followed.next_sequence, followed.mark)
                 if self._tables.sealer is None:
                     file.write(head)
@@ -63,20 +72,18 @@ class HotFiles:
                     writer.write(head)
                     writer.write(saved)
                     writer.finish()
-            with self._tables.write() as connection:
-                if self._mark(connection, followed.tenant) != followed.mark:
-                    part.unlink()
-                    return False
-                connection.execute(
-                    "INSERT INTO meta(key, value) VALUES(?, ?)"
-                    " ON CONFLICT(key) DO UPDATE SET value = excluded.value",
-                    (self._token_key(followed.tenant), token),
-                )
-                # Before the commit: whoever deletes a memory after it also deletes this file.
-                os.replace(part, target)
+                file.flush()
+                with self._tables.write() as connection:
+                    if self._mark(connection, followed.tenant) != followed.mark:
+                        return False
+                    connection.execute(
+                        "INSERT INTO meta(key, value) VALUES(?, ?)"
+                        " ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+                        (self._token_key(followed.tenant), token),
+                    )
+                    # Before the commit: whoever deletes a memory after it also deletes this file.
+                    replace(part, target)
         except (OSError, StoreError):
-            with contextlib.suppress(OSError):
-                part.unlink()
             return False
         return True
 
@@ -102,17 +109,18 @@ class HotFiles:
         return (self._folder / self._name(tenant)).exists()
 
     def remove(self, tenant: int) -> list[str]:
-        """Delete the saved index of a tenant, also a part of one; return the files. Raises StoreError."""
+        """Delete the saved index of a tenant, also a part of one, and overwrite its bytes.
+
+        Returns the files. Raises StoreError.
+        """
         removed = []
         file = self._folder / self._name(tenant)
         for path in (file, file.with_suffix(".part")):
             try:
-                path.unlink()
-            except FileNotFoundError:
-                continue
+                if remove(path):
+                    removed.append(str(path))
             except OSError as error:
                 raise StoreError(f"{path}: {error.strerror}", hint="delete this file") from error
-            removed.append(str(path))
         return removed
 
     def remove_all(self) -> None:

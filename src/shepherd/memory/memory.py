@@ -600,7 +600,8 @@ class Memory:
         if not result:
             return result
         self._rows.follow(user_id)
-        files, left = self._store.erase(user, since(result) - _LONGEST_TURN_S)
+        since_s = since(result) - _LONGEST_TURN_S
+        files, left = self._store.erase(user, since_s, warns=receipt is None)
         if receipt is not None:
             receipt.removed += removed
             receipt.files += files

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator
 
 from shepherd._native.store import Connection, SQLiteError
@@ -24,6 +23,7 @@ from shepherd.memory.database import (
 from shepherd.memory.identify import Owner, foreign, identify, refuse_version
 from shepherd.memory.overwriting import COMING, LOGS, remove_copy
 from shepherd.memory.schema import APPLICATION_ID
+from shepherd.overwriting import remove_tree
 
 __all__ = ["aside_of", "check_backup", "restore"]
 
@@ -120,7 +120,7 @@ def restore(backup: str | os.PathLike[str], database: str | os.PathLike[str]) ->
             raise
         write_entries(target, () if entry is None else (entry,))
         # Saved indexes of the other contents.
-        shutil.rmtree(f"{target}-hot", ignore_errors=True)
+        remove_tree(f"{target}-hot")
     except OSError as error:
         raise failures.from_os_error(target, error) from error
     return aside

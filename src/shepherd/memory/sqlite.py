@@ -301,7 +301,10 @@ class SQLiteStore(MemoryStore):
                 with self._database.write() as connection:
                     connection.execute("INSERT INTO meta VALUES('overwrites', 1)")
         if not self._database.empty_log(waits=waits):
-            left.append(f"{self.path}-wal: another program reads it; it is emptied when that has ended")
+            left.append(
+                f"{self.path} and its log {self.path}-wal: another program reads the memory as it was before;"
+                " when that has ended, the next forgetting overwrites it"
+            )
         if not left:
             with self._database.write() as connection:
                 forgetting.mark_finished(connection, number)
@@ -314,12 +317,7 @@ class SQLiteStore(MemoryStore):
     def tables_with(self, forms: Sequence[str]) -> dict[str, int]:
         """Return how many rows of each table have one of the forms of a word."""
         with self._database.read() as connection:
-            columns = connection.execute(
-                "SELECT t.name, c.name FROM sqlite_master t JOIN pragma_table_info(t.name) c"
-                " WHERE t.type = 'table' AND c.type = 'TEXT' AND t.name NOT LIKE '%!_fts%' ESCAPE '!'"
-                " AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY t.name, c.cid"
-            )
-            return word_rows.count_rows(connection, columns, forms)
+            return word_rows.tables_with(connection, forms)
 
     def schema_texts(self) -> list[bytes]:
         """Return the texts that the file of an empty database has: those of its schema."""

@@ -7,6 +7,7 @@ shepherd.errors, with path and remedy. Any method may be called from any thread.
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from shepherd.memory.vectors.table import VectorTable
 
 __all__ = ["SMALL_ROW_BYTES", "MemoryStore", "UserRows", "size_of"]
+
+_log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 _Parameters = ParamSpec("_Parameters")
@@ -57,6 +60,9 @@ class MemoryStore(ABC):
     def __init__(self) -> None:
         self._facts = FactCache()
         self.recall_counts = RecallCounts()
+        # Called with the user after a deletion was committed, as part of `erase`; return what is left, in
+        # words. For packages that keep sealed copies in the database and that the memory does not know.
+        self.cleaners: list[Callable[[MemoryStore, str], list[str]]] = []
 
     @property
     @abstractmethod
@@ -147,15 +153,20 @@ class MemoryStore(ABC):
 
     # ---- the same on both engines
 
-    def erase(self, user_id: str, since: float = 0.0) -> tuple[list[str], list[str]]:
+    def erase(self, user_id: str, since: float = 0.0, *, warns: bool = False) -> tuple[list[str], list[str]]:
         """Clean up after a committed deletion of this user: all that is not in rows and indexes of words.
 
         Return the files that were deleted, and what could not be reached, in words. Kept conversations that
-        ended before `since`, in unix seconds, stay. Outside of transactions.
+        ended before `since`, in unix seconds, stay. `warns`: nobody looks at the result, and what is left in
+        the database is logged. Outside of transactions.
         """
         removed = kept_files.forget(kept_files.owner_of(self.path, user_id), since)
+        unreached = [one for cleaner in self.cleaners for one in cleaner(self, user_id)]
+        # Last: it empties the log, which has what the cleaners changed.
         files, left = self.clean(user_id)
-        return removed + files, left
+        for one in left if warns else ():
+            _log.warning("what was forgotten is still in %s", one)
+        return removed + files, left + unreached
 
     @abstractmethod
     def destroy_key(self, connection: Connection, user_id: str) -> None:
@@ -180,7 +191,7 @@ class MemoryStore(ABC):
 
         result = self.write(user_id, delete)
         if result:
-            self.erase(user_id)
+            self.erase(user_id, warns=True)
         return result
 
     def forget_chunks(

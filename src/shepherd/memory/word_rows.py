@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from shepherd.memory.schema import APPLICATION_ID
 from shepherd.transactions import Connection
 
-__all__ = ["count_read_rows", "count_rows", "schema_texts"]
+__all__ = ["count_read_rows", "count_rows", "schema_texts", "tables_with"]
 
 # Columns of one statement, each with all forms of the word: a statement has 64 parameters at most.
 _MOST_PARAMETERS = 60
@@ -16,6 +16,16 @@ _MOST_PARAMETERS = 60
 _INTEGERS = (8, 9, 1, 2, 3, 4)
 # Keys of the table `meta` that every memory has.
 _OWN_KEYS = ("overwrites", "recalls_counted_since", "tokenizer_version")
+
+
+def tables_with(connection: Connection, forms: Collection[str]) -> dict[str, int]:
+    """Return how many rows of each table of a file have one of the forms of a word."""
+    columns = connection.execute(
+        "SELECT t.name, c.name FROM sqlite_master t JOIN pragma_table_info(t.name) c"
+        " WHERE t.type = 'table' AND c.type = 'TEXT' AND t.name NOT LIKE '%!_fts%' ESCAPE '!'"
+        " AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY t.name, c.cid"
+    )
+    return count_rows(connection, columns, forms)
 
 
 def count_rows(

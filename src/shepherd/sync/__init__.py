@@ -6,6 +6,7 @@ Depends on memory, knowledge and encryption; knows nothing of models and convers
 from __future__ import annotations
 
 from shepherd.sync.folder import Folder
+from shepherd.sync.forgetting import SealedText, forget_unwritten, sealed_texts
 from shepherd.sync.records import Conflict, Machine, Report
 from shepherd.sync.run import begins, last_folder, leave, remove, status, sync, unwritten
 
@@ -14,10 +15,13 @@ __all__ = [
     "Folder",
     "Machine",
     "Report",
+    "SealedText",
     "begins",
+    "forget_unwritten",
     "last_folder",
     "leave",
     "remove",
+    "sealed_texts",
     "status",
     "sync",
     "unwritten",

@@ -18,6 +18,7 @@ from shepherd.errors import StoreError, UsageError
 from shepherd.memory import Memory
 from shepherd.memory.account import Account
 from shepherd.memory.store import MemoryStore
+from shepherd.overwriting import remove as remove_file
 from shepherd.paths import locked
 from shepherd.sync import folder as folders
 from shepherd.sync import incoming, outgoing, segments, settings, tables
@@ -395,7 +396,7 @@ def _adopt(store: MemoryStore, folder: Folder, user_id: str, machine: str) -> bo
     for segment in folder.segments().get(machine, []):
         path = folder.segment(machine, segment)
         try:
-            path.unlink(missing_ok=True)
+            remove_file(path)
         except OSError as error:
             raise outgoing.unwritable(path, error) from error
     return is_whole

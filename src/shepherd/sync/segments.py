@@ -38,6 +38,7 @@ __all__ = [
     "read",
     "rewrite",
     "seal_frame",
+    "sealed_part",
     "write",
 ]
 
@@ -82,6 +83,11 @@ def seal_frame(folder: Folder, machine: str, segment: int, index: int, frame: Fr
         zlib.compress(text.encode(), _LEVEL), _purpose(folder, machine, segment, index)
     )
     return _LENGTH.pack(len(sealed)) + sealed
+
+
+def sealed_part(data: bytes) -> bytes:
+    """Return what seal_frame returned without its length."""
+    return data[_LENGTH.size :]
 
 
 def open_frame(folder: Folder, machine: str, segment: int, index: int, sealed: bytes) -> Frame:
@@ -173,8 +179,11 @@ def _end(file: BinaryIO, path: Path, index: int) -> int:
 
 
 def rewrite(folder: Folder, machine: str, segment: int, frames: Iterable[Frame]) -> None:
-    """Replace the own segment in one step; it has as many frames as before. Raises OSError."""
-    with replacing(folder.segment(machine, segment)) as file:
+    """Replace the own segment in one step; it has as many frames as before. Raises OSError.
+
+    The bytes of the former one are overwritten: who reads it just then finds it damaged, and reads again.
+    """
+    with replacing(folder.segment(machine, segment), overwrites=True) as file:
         file.write(MAGIC)
         for index, frame in enumerate(frames):
             file.write(seal_frame(folder, machine, segment, index, frame))
