@@ -22,7 +22,9 @@ __all__ = [
 LOGS = ("-wal", "-shm", "-journal")
 # Ends of names: of the copy that a conversion makes, of what a restore puts into place, and of any copy until
 # it is complete.
-UNFINISHED, COMING, PART = ".converting", ".restoring", ".part"
+UNFINISHED = ".converting"
+COMING = ".restoring"
+PART = ".part"
 # SQLite's PENDING, RESERVED and SHARED bytes (sqlite.org/src/file/src/os.h).
 _LOCK_START, _LOCK_BYTES = 0x40000000, 512
 
