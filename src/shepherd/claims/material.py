@@ -12,7 +12,7 @@ from shepherd.claims.speakers import FIRST_PERSON, begin_of_others
 from shepherd.claims.wordings import alternatives, rule
 from shepherd.escaping import without_blocks
 
-__all__ = ["GAP", "own_words"]
+__all__ = ["GAP", "asks_for_text", "own_words", "without_given_text"]
 
 # Stands for what was removed: no sentence goes across it.
 GAP = "\x00"
@@ -32,6 +32,7 @@ _CODE = tuple(
         r"(?-i:\[[A-Z][A-Z _-]*\]|<[A-Z][A-Z _-]*>|\{[A-Z][A-Z _-]*\}|\[[Yy]our [\w ]+\])|_{3,}",
     )
 )
+_BLOCKS_OF_CODE = _CODE[:2]
 # A line of code, of a log or of settings.
 _CODE_LINE = re.compile(
     r"^[ \t]*(?:"
@@ -94,6 +95,35 @@ def own_words(message: str) -> str:
         return ""
     if _request("invention").match(text) and (rule("invented things").search(text) or ":" in text):
         return ""
+    pretence = _request("pretence later").search(text)
+    text = _before_work(text[: pretence.start()] if pretence else text)
+    text = _before_a_document(text)
+    for pattern in _CODE:
+        text = pattern.sub(GAP, text)
+    text = _CODE_LINE.sub(GAP, text)
+    text = _unquoted(text)
+    return text[: begin_of_others(text)]
+
+
+def asks_for_text(message: str) -> bool:
+    """Return whether a message begins with a request for work on a text, or for a story or a letter."""
+    invents = _request("invention").match(message) and rule("invented things").search(message)
+    return bool(invents or _request("work on a text").match(message))
+
+
+def without_given_text(message: str) -> str:
+    """Return a message up to a later request for work on a text, and without blocks of code and quotations.
+
+    Unlike `own_words`, it keeps what only may be somebody else's.
+    """
+    text = _before_work(without_blocks(message, GAP).replace("\u2019", "'"))
+    for pattern in _BLOCKS_OF_CODE:
+        text = pattern.sub(GAP, text)
+    return _unquoted(text)
+
+
+def _before_work(text: str) -> str:
+    """Return the text up to a later request for work on what follows."""
     later = _request("work on a text later").search(text)
     if later:
         text = text[: later.start()]
@@ -105,12 +135,11 @@ def own_words(message: str) -> str:
     if wanted:
         ends = [match.end() for match in _CLAUSE.finditer(text, 0, wanted.start())]
         text = text[: max(ends, default=0)]
-    text = _before_a_document(text)
-    for pattern in _CODE:
-        text = pattern.sub(GAP, text)
-    text = _CODE_LINE.sub(GAP, text)
-    text = _QUOTED.sub(lambda match: match[0][1:-1] if _ONE_WORD.match(match[0]) else GAP, text)
-    return text[: begin_of_others(text)]
+    return text
+
+
+def _unquoted(text: str) -> str:
+    return _QUOTED.sub(lambda match: match[0][1:-1] if _ONE_WORD.match(match[0]) else GAP, text)
 
 
 def _is_standing(text: str) -> bool:
