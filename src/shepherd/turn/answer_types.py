@@ -193,13 +193,17 @@ _NAME_OF_SOMEBODY = re.compile(
 )
 # "Is my dad still alive?" is answered by "My dad passed away", and so is "What happened to my dad?".
 _ALIVE = re.compile(
-    r"\b(?:alive|dead|deceased|still (?:with us|around|living))\b|\bdid\b.*\b(?:die|pass away)\b",
+    r"\b(?:alive|dead|deceased|still (?:with us|around|living))(?=\W*$|\s+(?:or|now|today|yet|already)\b)"
+    r"|\bdid\b.*\b(?:die|pass away)\b",
     re.IGNORECASE,
 )
 _DIES = "alive dead deceased still around living die died pass passed away"
-_DEATH = (
-    r"\b(?:died|dead|alive|passed(?: away)?|death|funeral|buried|alive|lost (?:my|our)|no longer with us)\b"
+# What is said of the one asked about, who stands before it: "My sister's cat died" tells nothing of her.
+_FATE = (
+    r"(?:(?:is|are|was|were|has|have|had|also|both|sadly|just|suddenly|already|still)\s+)*"
+    r"(?:died|passed away|deceased|alive|buried|no longer with us|(?:dead|passed)(?=\W*$|[.,;!?]| (?:now|since|in|on|last)\b))"
 )
+_DEATH = r"\b(?:died|dead|passed away|death|funeral|buried|no longer with us)\b"
 _HAPPENED = re.compile(r"\bwhat(?:['\u2019]s| has| did)? happen(?:ed)? (?:to|with)\b", re.IGNORECASE)
 _MISHAP = (
     rf"{_DEATH}|\b(?:accidents?|br(?:oke|oken)|fell|crash\w*|stolen|stole|hurt|injur\w*|hospital|operat\w*"
@@ -477,10 +481,27 @@ def _form_of(text: str, words: frozenset[str]) -> _Form:
 def _form_of_fate(text: str, words: frozenset[str]) -> _Form | None:
     """Return the form of the answer to "Is … alive?" and "What happened to …?", None for other questions."""
     if _ALIVE.search(text):
-        return _Form(words - content_of(_DIES) or words, _DEATH)
+        others = words - content_of(_DIES) or words
+        return _Form(others, _fate_of(text, others))
     if _HAPPENED.search(text):
         return _Form(words - content_of("happen happened") or words, _MISHAP)
     return None
+
+
+def _fate_of(text: str, words: frozenset[str]) -> str:
+    """Return the form of a sentence that says whether those whom a question names with these stems live."""
+    # Somebody may be told of by name ("Bob died"), or in a sentence of their own ("He died in May").
+    named = [re.escape(one) for one in _WORD.findall(text) if not words.isdisjoint(content_of(one))]
+    names = rf"(?:{'|'.join((*named, '(?-i:[A-ZÀ-Þ][a-zß-ÿ]+)'))})"
+    who = rf"{names}(?!['\u2019\w])"
+    owner = r"(?:\w+['\u2019]s?\s+)?" if re.search(r"\w['\u2019]s?\s", text) else ""
+    return (
+        rf"(?:^\W*|[.,;:]\s+|\b(?:and|that|but)\s+)(?:(?:my|our|the)\s+)?{owner}(?:[a-z]+\s+)?{who}"
+        rf"(?:\s+(?:(?-i:[A-ZÀ-Þ])\w+|and\s+\w+))?,?\s+{_FATE}"
+        rf"|\b{who}[^.!?]*[.!?,;]\s*(?:but\s+|and\s+)?(?:he|she|they)\s+{_FATE}"
+        rf"|\b(?:lost|buried)\s+(?:my|our)\s+{who}(?=\W*$|\s+(?:in|on|to|last|when|at|this)\b)"
+        rf"|\b{names}['\u2019]s?\s+(?:death|funeral)\b|\b(?:death|funeral)\s+of\s+(?:my|our)\s+{who}"
+    )
 
 
 def _of_kind(text: str, words: frozenset[str], nouns: str) -> _Form:

@@ -27,7 +27,14 @@ from shepherd.sentences import is_question, split_sentences
 from shepherd.turn.answer_types import BACK, Wanted, content_of, numbers_in, tells_somebody, wanted_by
 from shepherd.turn.cries_for_help import needs_help
 from shepherd.turn.subjects import tells_of_another
-from shepherd.turn.validity import asks_of_past, calls_off, is_unreal, tells_of_change, tells_of_past
+from shepherd.turn.validity import (
+    asks_of_past,
+    calls_off,
+    is_unreal,
+    stands_for,
+    tells_of_change,
+    tells_of_past,
+)
 from shepherd.types import Fact, Message, SearchResult
 
 __all__ = [
@@ -410,15 +417,16 @@ def _newest(wanted: Wanted, best: _Told, told: Iterable[_Told]) -> Quote:
     """
     later = [one for one in told if one.told_at > best.told_at and one.is_real]
     near = [one for one in later if one.worth >= (_LEAST_CHANGED if one.changes else _NEARLY) * best.worth]
-    newest = max(near, key=lambda one: one.told_at, default=None)
-    if newest is None:
-        return best.quote
-    sentence = best.quote.sentence
-    held = wanted.holds.sub(" ", sentence) if wanted.holds else sentence
-    others = content_of(held) - wanted.words - content_of(newest.quote.sentence)
-    is_same = newest.worth >= _NEARLY * best.worth and (newest.changes or not others)
+    sentence, newest, is_same = best.quote.sentence, best, False
+    is_valued = wanted.holds is not None or wanted.is_place
+    for one in sorted(near, key=lambda one: one.told_at):
+        stands = stands_for(one.quote.sentence, sentence, wanted.words, is_valued=is_valued)
+        if stands is not False:
+            newest, is_same = one, bool(stands)
     if is_same or newest.quote.kind != best.quote.kind or repeats((sentence, newest.quote.sentence)):
         return newest.quote
+    if newest is best:
+        return best.quote
     is_sure = best.quote.is_sure and newest.quote.is_sure
     return replace(best.quote, is_sure=is_sure, later=newest.quote.sentence)
 
@@ -428,7 +436,7 @@ def _tells_more(wanted: Wanted, sentence: str) -> bool:
 
     "The parents' evening is in the hall" has no time.
     """
-    if wanted.holds is None or calls_off(sentence):
+    if wanted.holds is None or calls_off(sentence, wanted.words):
         return True
     # "I'm nervous about it now" has no time, either.
     others = re.sub(r"\bnow\b", " ", sentence)
@@ -537,7 +545,7 @@ def _in_talk(wanted: Wanted, source: Source, names: _Names) -> Iterator[tuple[fl
         return
     for sentence, words in _candidates(source, pieces):
         score = _TALK_WORTH * sum(places[word] ** -2 for word in wanted.words & words) / len(places)
-        is_answer = wanted.holds is None or wanted.holds.search(sentence) or calls_off(sentence)
+        is_answer = wanted.holds is None or wanted.holds.search(sentence) or calls_off(sentence, wanted.words)
         if not score or not is_answer or repeats([sentence]):
             continue
         if wanted.is_person and not tells_somebody(sentence, wanted.words):

@@ -121,7 +121,7 @@ _ASKS_WHEN = re.compile(r"\W*(?:and |so )?when\b", re.IGNORECASE)
 # "At breakfast", "whenever it rains"
 _AT_AN_EVENT = re.compile(r"\b(?:at|during|every|each|whenever|while|as soon as) (?-i:[a-z])", re.IGNORECASE)
 _PERSONAL = frozenset(("i", "my", "me", "mine", "we", "our", "us"))
-# One of them stands in most English sentences that tell or ask for something, and in none of other languages.
+# One of them stands in most English sentences that tell or ask for something, and in few of other languages.
 _IN_ENGLISH = frozenset(("i", "my", "the", "are", "your", "you", "for", "to", "and", "please", "with"))
 _WANTS_TO_KNOW = re.compile(
     r"\s*(?:who|whose|when|where|which|how (?:old|tall|many|much|long|often|far)"
