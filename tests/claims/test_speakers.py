@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shepherd.claims.judge import plain_facts
+from shepherd.claims.material import own_words
 
 
 def learned(message: str) -> dict[str, str]:
@@ -66,3 +67,11 @@ def test_words_of_others_teach_nothing(message):
 )
 def test_what_only_looks_like_a_label_hides_nothing(message, facts):
     assert learned(message).items() >= facts.items()
+
+
+def test_thousands_of_blank_lines_are_read_once():
+    # From each of them, all the others were read: that took half a minute.
+    blank = "\n" * 4000
+
+    assert own_words(f"I live in Ulm.{blank}I have a dog.") == f"I live in Ulm.{blank}I have a dog."
+    assert own_words(f"I live in Ulm.{blank}Dear Anna,\nI have a dog.").strip() == "I live in Ulm."

@@ -183,6 +183,22 @@ def test_a_task_or_a_request_for_help_is_no_request_to_forget(text):
 @pytest.mark.parametrize(
     ("text", "tells"),
     [
+        ("Did you know my sister Zoe lives in Rome?", True),
+        ("Have we told you my wife Eva is a nurse", True),
+        ("Did I mention that I got a dog?", True),
+        ("Did you know where my cousin lives?", False),
+        ("Have I told you about my dog Rex?", False),
+        ("Did I mention my brother?", False),
+        ("Did you know my sister's name?", False),
+    ],
+)
+def test_what_is_told_in_the_form_of_a_question_is_a_statement(text, tells):
+    assert is_statement(text) == tells
+
+
+@pytest.mark.parametrize(
+    ("text", "tells"),
+    [
         ("I want to thank you for your help.", False),
         ("I'm so grateful!", False),
         ("I'm grateful for my new job.", True),

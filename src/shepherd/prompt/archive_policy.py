@@ -28,6 +28,7 @@ __all__ = [
     "is_refusal",
     "is_statement",
     "is_worth_a_memory",
+    "told_as_question",
 ]
 
 
@@ -193,6 +194,8 @@ def is_statement(text: str) -> bool:
     if not (own_words(text) or own_words(_without_small_talk(text))):
         return False
     sentences = split_sentences(text, clauses=True)
+    if any(map(told_as_question, sentences)):
+        return True
     if any(_says_something(_told_before(one) if is_question(one) else one) for one in sentences):
         return True
     # The name in "Where does my sister Zoe live?" is learned, but the message only asks.
@@ -252,6 +255,14 @@ def _told_beside_forgetting(sentence: str) -> str:
         if tells and not _REASON.fullmatch(told):
             return told
     return ""
+
+
+def told_as_question(sentence: str) -> str:
+    """Return what the user tells as a question: "my sister lives in Rome" of "Did you know …?"."""
+    plain = _straight(sentence)
+    begin = rule("told as a question", begins=True).match(plain)
+    told = plain[begin.end() :].strip(f"{_EDGE}?!,") if begin else ""
+    return told if rule("first person", begins=True).match(told) and _TELLS_BESIDE.match(told) else ""
 
 
 def _told_before(question: str) -> str:

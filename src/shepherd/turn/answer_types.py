@@ -201,7 +201,8 @@ _DIES = "alive dead deceased still around living die died pass passed away"
 # What is said of the one asked about, who stands before it: "My sister's cat died" tells nothing of her.
 _FATE = (
     r"(?:(?:is|are|was|were|has|have|had|also|both|sadly|just|suddenly|already|still)\s+)*"
-    r"(?:died|passed away|deceased|alive|buried|no longer with us|(?:dead|passed)(?=\W*$|[.,;!?]| (?:now|since|in|on|last)\b))"
+    r"(?:died|passed away|deceased|alive|buried|no longer with us"
+    r"|(?:dead|passed)(?=\W*$|[.,;!?]| (?:now|since|in|on|last)\b))"
 )
 _DEATH = r"\b(?:died|dead|passed away|death|funeral|buried|no longer with us)\b"
 _HAPPENED = re.compile(r"\bwhat(?:['\u2019]s| has| did)? happen(?:ed)? (?:to|with)\b", re.IGNORECASE)

@@ -178,7 +178,7 @@ _LONGEST = 2000
 
 
 def reply_to_cry_for_help(text: str) -> str:
-    """Return where people help, for a message about suicide or violence, which is no text to work on; else ""."""
+    """Return where people help, for a message about suicide or violence that is no task; else ""."""
     if len(text) > _LONGEST:
         return ""
     plain = text.replace("\u2019", "'")

@@ -18,7 +18,7 @@ from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION
 from shepherd.claims.material import GAP, own_words
 from shepherd.claims.wordings import rule
 from shepherd.memory.discourse import TALKS, assistants
-from shepherd.prompt.archive_policy import is_about_oneself, is_statement
+from shepherd.prompt.archive_policy import is_about_oneself, is_statement, told_as_question
 from shepherd.prompt.concepts import FRAME, meanings_of
 from shepherd.prompt.fact_profiles import names_of
 from shepherd.prompt.plan import Part
@@ -221,7 +221,7 @@ def _told(text: str, told_at: tuple[float, int]) -> Source:
 
 
 def _short_sentences(text: str) -> list[str]:
-    said = [sentence for sentence in split_sentences(text) if not is_question(sentence)]
+    said = [one for one in split_sentences(text) if not is_question(one) or told_as_question(one)]
     return [sentence for sentence in said if len(sentence) <= _LONGEST_QUOTED]
 
 

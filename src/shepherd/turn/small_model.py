@@ -25,7 +25,7 @@ from shepherd.inference.models import BUILT_IN
 from shepherd.installation import program_from_anywhere
 from shepherd.memory.facts import contradicts
 from shepherd.memory.precision import is_less_precise
-from shepherd.prompt.archive_policy import asks_to_forget, is_statement
+from shepherd.prompt.archive_policy import asks_to_forget, is_statement, told_as_question
 from shepherd.prompt.asked_facts import (
     asked_facts,
     asks,
@@ -323,6 +323,8 @@ class Review:
         if asks_for_reminder(self._asked) and not any(self._asked_for):
             is_told = _tells_something(self._asked)
             return self._promise.acknowledgement(self._asked) if is_told else _NO_REMINDERS
+        if told_as_question(self._asked):
+            return self._promise.acknowledgement(self._asked)
         return reply_to_small_talk(self._asked)
 
     def _sentence(self, sentence: str) -> str:

@@ -114,9 +114,9 @@ def calls_off(sentence: str, words: Set[str]) -> bool:
 def stands_for(later: str, earlier: str, words: Set[str], *, is_valued: bool) -> bool | None:
     """Return whether a sentence replaces an earlier one about a thing, or None if it may.
 
-    The thing is named by these stems. It does if it begins with the same thing and goes on in the same way or,
-    if the answer `is_valued` (a time, a number, a place), says what became of it: "The rent went up to 900", "I
-    moved the key to the shed". It is False if it tells of somebody else's thing: "Lea moved her key".
+    The thing is named by these stems. It does if it begins with the same thing and goes on in the same way
+    or, if the answer `is_valued` (a time, a number, a place), says what became of it: "The rent went up to
+    900", "I moved the key to the shed". It is False if it tells of somebody else's: "Lea moved her key".
     """
     one, other = _thing_in(earlier, words), _thing_in(later, words)
     if one is None or other is None:
