@@ -682,6 +682,7 @@ def test_both_sentences_are_quoted_where_the_later_one_may_be_about_something_el
         ("¿Cuántos años tengo?", 'Dice el médico: "yo tengo 60 años y corro"', False),
         ("Wann ist mein Geburtstag?", "Sie sagte: „mein Geburtstag ist am 4. Mai“", False),
         ("What did she say of my scan?", 'She said "my scan of your knee is fine"', True),
+        ("What do I hate?", "10:30 Lea\nI hate tea.", False),
         ("What is my band called?", 'My band is called "The Loud Owls"', True),
         ("When is my race?", 'She said "you need rest", so my race is on 3 May', True),
     ],

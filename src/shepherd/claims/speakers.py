@@ -6,8 +6,9 @@ import re
 from functools import cache
 
 from shepherd.claims.wordings import alternatives, definition, words
+from shepherd.sentences import split_sentences
 
-__all__ = ["FIRST_PERSON", "begin_of_others"]
+__all__ = ["FIRST_PERSON", "begin_of_others", "sentences_with_speakers"]
 
 # Words in the first person, as a document holds them.
 FIRST_PERSON = (
@@ -73,6 +74,11 @@ _WITH_DASH = re.compile(
 )
 
 
+_MOST_LABELS = 40  # of a pasted chat that is read to its end; the time grows with their square
+# A label up to the words behind it.
+_LABEL = re.compile(r"\s*(?P<label>[^\n]{1,120}?)(?::\s+|:?[ \t]*\n\s*|\s[-\u2013\u2014]+\s+)")
+
+
 def begin_of_others(text: str) -> int:
     """Return where the first words begin that a label marks as somebody else's, else the text's length."""
     found = [match.start() for pattern in (_WITH_COLON, *_LABELS[3:]) if (match := pattern.search(text))]
@@ -80,6 +86,20 @@ def begin_of_others(text: str) -> int:
         starts = (one.start() for one in pattern.finditer(text) if _is_somebody(one["name"]))
         found.append(next(starts, len(text)))
     return min(found, default=len(text))
+
+
+def sentences_with_speakers(text: str) -> list[str]:
+    """Return the sentences of a text, those of others behind their labels: "10:30 Lea: I hate tea."."""
+    begin = begin_of_others(text)
+    found = split_sentences(text[:begin])
+    for _ in range(_MOST_LABELS):
+        label = _LABEL.match(text, begin)
+        if label is None:
+            return found
+        text = text[label.end() :]
+        begin = begin_of_others(text)
+        found += (f"{label['label']}: {one}" for one in split_sentences(text[:begin]))
+    return found
 
 
 def _is_somebody(name: str | None) -> bool:

@@ -16,6 +16,7 @@ from typing import Literal
 
 from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION
 from shepherd.claims.material import GAP, own_words
+from shepherd.claims.speakers import begin_of_others, sentences_with_speakers
 from shepherd.claims.wordings import rule
 from shepherd.memory.discourse import TALKS, assistants
 from shepherd.prompt.archive_policy import is_about_oneself, is_statement, told_as_question
@@ -108,7 +109,8 @@ _SURE = 0.8  # closeness of words that are as good as the same
 # Worth of a later sentence that tells of a change, beside the best of those before it.
 _LEAST_CHANGED = 0.3
 _NEW_PLACE = re.compile(r"\b(?:to|with)\b", re.IGNORECASE)
-_QUOTATION_MARK = re.compile("[\"\u201c\u201e\u00ab\u2039\u300c]|(?<!\\w)['\u2018]")
+# What may be somebody else's words: they stand behind a quotation mark or a label.
+_IS_OF_OTHERS = re.compile("[\"\u201c\u201e\u00ab\u2039\u300c]|(?<!\\w)['\u2018]|\\w: ")
 _ASKS_OF_SPEECH = re.compile(
     r"\b(?:say|tell|ask|write|text|quote|sing|sagen|gesagt|erzählt|geschrieben|dire|raconté|écrit|decir|dicho|contó)\b",
     re.IGNORECASE,
@@ -216,12 +218,18 @@ def _of_memory(memory: SearchResult) -> Iterator[Source]:
 
 def _told(text: str, told_at: tuple[float, int]) -> Source:
     """Return what the user stated in a text, neither questions nor tasks nor cries for help."""
-    said = [one for one in _short_sentences(text) if is_statement(one) and not needs_help(one)]
+    said = [one for one in _short_sentences(text) if _is_told(one) and not needs_help(one)]
     return Source("told", "", "", said, told_at)
 
 
+def _is_told(sentence: str) -> bool:
+    """Return whether a sentence states something, of the user or behind the label of somebody else."""
+    theirs = sentence[begin_of_others(sentence) :].partition(": ")[2]
+    return is_statement(sentence) or is_statement(theirs)
+
+
 def _short_sentences(text: str) -> list[str]:
-    said = [one for one in split_sentences(text) if not is_question(one) or told_as_question(one)]
+    said = [one for one in sentences_with_speakers(text) if not is_question(one) or told_as_question(one)]
     return [sentence for sentence in said if len(sentence) <= _LONGEST_QUOTED]
 
 
@@ -400,7 +408,7 @@ def _told_in(question: str, wanted: Wanted, source: Source, names: _Names) -> It
 def _in_own_words(wanted: Wanted, source: Source, names: _Names) -> Iterator[tuple[float, str, bool]]:
     """Yield the same as `_in_talk`, where the words in quotation marks answer nothing."""
     said = source.sentences
-    own = [own_words(one).replace(GAP, " ") if _QUOTATION_MARK.search(one) else one for one in said]
+    own = [own_words(one).replace(GAP, " ") if _IS_OF_OTHERS.search(one) else one for one in said]
     whole = dict(zip(own, said, strict=True))
     whole |= {
         f"{one} {other}": " ".join(pair)
