@@ -662,6 +662,30 @@ def test_whether_somebody_lives_is_answered_only_by_their_own_fate(question, sai
     assert recalled(question, said) == (Quote("told", "", said, is_sure=True) if is_answer else None)
 
 
+@pytest.mark.parametrize(
+    ("question", "said", "is_sure"),
+    [
+        ("Wie hei\u00dft mein Hund?", "Mein Hund hei\u00dft Rex.", True),
+        ("Wo wohnt meine Schwester?", "Meine Schwester wohnt in Graz.", True),
+        ("Wann f\u00e4hrt mein Zug?", "Mein Zug f\u00e4hrt um 8 Uhr.", True),
+        ("\u00bfC\u00f3mo se llama mi perro?", "Mi perro se llama Rex.", True),
+        ("\u00bfD\u00f3nde vivo?", "Vivo en Madrid.", True),
+        ("Comment s'appelle mon chien ?", "Mon chien s'appelle Rex.", True),
+        ("\u00c0 quoi suis-je allergique ?", "Je suis allergique aux noix.", True),
+        ("Hoe heet mijn hond?", "Mijn hond heet Rex.", True),
+        ("Quanti anni ho?", "Ho 34 anni.", True),
+        ("Wer ist mein Zahnarzt?", "Mein Zahnarzt ist krank.", False),
+        ("Wie hei\u00dft mein Hund?", "Mein Hund bei\u00dft.", False),
+        ("Wo wohnt mein Bruder?", "Meine Schwester wohnt in Graz.", False),
+        ("Wo ist mein Zug?", "Mein Zug ist kaputt.", False),
+    ],
+)
+def test_a_question_in_another_language_is_surely_answered_by_its_own_words(question, said, is_sure):
+    found = recalled(question, said)
+
+    assert (found is not None and found.is_sure) == is_sure
+
+
 def test_both_sentences_are_quoted_where_the_later_one_may_be_about_something_else():
     maths, physics = "My maths exam is in room 12.", "My physics exam is in room 30."
 
