@@ -579,6 +579,7 @@ def recalled(question: str, *said: str) -> Quote | None:
         ("Where is the spare key?", "The spare key is under the pot", "The spare key is with Ida now"),
         ("When is dinner with Ben?", "Dinner with Ben is at 8", "Dinner with Ben is cancelled"),
         ("When does the choir meet?", "The choir meets on Mondays", "The choir meets on Fridays, I think"),
+        ("Am I allergic to nuts?", "I'm allergic to nuts", "I'm not allergic to nuts after all"),
         ("Where is my bike?", "My bike is in the cellar", "I moved my bike to the garage"),
         ("When is the party?", "The party is on Friday", "They cancelled the party"),
     ],

@@ -312,9 +312,16 @@ class Review:
             ended = self._former()
             asked = asked_facts(self._asked, [Fact(one.key, one.value, 0, 0) for one in ended])
             keys = {fact.key for meant in asked for fact in meant}
-            self._past = [one for one in ended if one.key in keys]
+            self._past = [one for one in ended if one.key in keys and not self._was_never(one.value)]
         self._former = None
         return self._past
+
+    def _was_never(self, value: str) -> bool:
+        """Return whether the user said of a value that it never held: "I'm not allergic to it after all"."""
+        messages, _, memories = self._quotable
+        told = (one for source in sources_of(messages, (), memories) for one in source.sentences)
+        words = f" {' '.join(words_in(value))} "
+        return any(rule("never was").search(one) and words in f" {' '.join(words_in(one))} " for one in told)
 
     def _fixed_reply(self) -> str:
         """Return the reply to small talk or to what no model can do here, whatever it writes."""

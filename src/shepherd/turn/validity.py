@@ -121,6 +121,10 @@ def stands_for(later: str, earlier: str, words: Set[str], *, is_valued: bool) ->
     one, other = _thing_in(earlier, words), _thing_in(later, words)
     if one is None or other is None:
         return None
+    # "I decided against the trip", "We do the trip after all"
+    decides = not is_valued and _WE.match(later) and _WE.match(earlier) and tells_of_change(later)
+    if decides and content_of(earlier) & words == content_of(later) & words:
+        return True
     if other.owner != one.owner:
         return False if _SOMEBODYS.search(other.owner) else None
     if not one.stems <= other.stems:
@@ -131,9 +135,7 @@ def stands_for(later: str, earlier: str, words: Set[str], *, is_valued: bool) ->
     between = content_of(later[other.end : other.verb_begin])
     if other.is_subject and goes_on and between <= words | content_of(earlier):
         return True if is_valued or content_of(earlier) <= words | content_of(later) else None
-    # "I decided against the trip", "We do the trip after all"
-    decides = not is_valued and _WE.match(later) and _WE.match(earlier)
-    return True if decides and tells_of_change(later) else None
+    return None
 
 
 def _thing_in(sentence: str, words: Set[str]) -> _Thing | None:
