@@ -86,4 +86,4 @@ def test_thousands_of_blank_lines_are_read_once():
     blank = "\n" * 4000
 
     assert own_words(f"I live in Ulm.{blank}I have a dog.") == f"I live in Ulm.{blank}I have a dog."
-    assert own_words(f"I live in Ulm.{blank}Dear Anna,\nI have a dog.").strip() == "I live in Ulm."
+    assert own_words(f"I live in Ulm.{blank}Dear Anna,\nI have a dog.") == "I live in Ulm."

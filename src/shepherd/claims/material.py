@@ -155,7 +155,7 @@ def _before_a_document(text: str) -> str:
     if rule("close of a letter").search(text):
         letters.append(_beginning("greeting of a letter"))
     found = [match.start() for pattern in (*letters, *_documents()) if (match := pattern.search(text))]
-    return text[: min(found)] if found else text
+    return text[: min(found)].rstrip("\n") if found else text
 
 
 @cache
