@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from shepherd.claims.judge import plain_facts
+from shepherd.claims.material import own_words
+from shepherd.claims.speakers import sentences_with_speakers
 
 
 def learned(message: str) -> dict[str, str]:
@@ -82,3 +84,22 @@ def test_words_of_others_teach_nothing(message):
 )
 def test_what_only_looks_like_a_label_hides_nothing(message, facts):
     assert learned(message).items() >= facts.items()
+
+
+def test_sentences_of_others_stand_behind_their_labels():
+    text = "I like tea.\n10:30 Lea\nI hate tea. I live in Rome.\nTom: I don't."
+
+    assert sentences_with_speakers(text) == [
+        "I like tea.",
+        "10:30 Lea: I hate tea.",
+        "10:30 Lea: I live in Rome.",
+        "Tom: I don't.",
+    ]
+
+
+def test_thousands_of_blank_lines_are_read_once():
+    # From each of them, all the others were read: that took half a minute.
+    blank = "\n" * 4000
+
+    assert own_words(f"I live in Ulm.{blank}I have a dog.") == f"I live in Ulm.{blank}I have a dog."
+    assert own_words(f"I live in Ulm.{blank}Dear Anna,\nI have a dog.") == "I live in Ulm."

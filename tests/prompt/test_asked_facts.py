@@ -73,6 +73,9 @@ def test_a_plain_question_asks_for_its_fact(question, key):
         ("Did I live in Rome?", []),
         ("Do I live in Rome in summer?", []),
         ("Does my cat live in Rome?", []),
+        ("Do I live in sin?", []),
+        ("Does my sister live in fear?", []),
+        ("do i work at bosch", ["employer"]),
     ],
 )
 def test_a_question_for_another_value_asks_for_the_known_one(question, meant):

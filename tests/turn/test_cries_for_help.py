@@ -117,6 +117,45 @@ def test_other_messages_are_no_cries_for_help(text):
     assert reply_to_cry_for_help(text) == ""
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My ex posted this today. I want to kill myself",
+        "My husband texted me this. I want to kill myself.",
+        "Got a text from my ex, I want to kill myself",
+        "My ex left. Imagine how I feel, I want to kill myself.",
+        "Nachricht von meiner Ex: ich will nicht mehr leben.",
+        "Mein Freund hat mir das geschrieben. Ich will sterben.",
+        "Message de mon ex : je veux mourir.",
+        "Mensaje de mi ex: quiero morir.",
+        "Messaggio dal mio ex: voglio morire.",
+        "Mensagem do meu ex: quero morrer.",
+        "Bericht van mijn ex: ik wil niet meer leven.",
+    ],
+)
+def test_a_cry_for_help_is_seen_behind_what_others_wrote(text):
+    assert needs_help(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I need help with my play. Translate this: I want to die.",
+        "My friend texted me 'I want to kill myself'",
+        "Kannst du das \u00fcbersetzen: Ich will sterben",
+        "\u00dcbersetze ins Englische: Ich will sterben.",
+        "Traduis en anglais : je veux mourir.",
+        "Traduce al ingl\u00e9s: quiero morir.",
+        "Traduci in inglese: voglio morire.",
+        "Traduz para ingl\u00eas: quero morrer.",
+        "Vertaal in het Engels: ik wil sterven.",
+        "What does this print?\n```\nI want to die\n```",
+    ],
+)
+def test_a_text_to_work_on_is_no_cry_for_help(text):
+    assert not needs_help(text)
+
+
 def test_a_cry_for_help_is_not_quoted_later():
     told = Message("user", "I want to kill myself tonight. My tent is with Olga tonight.")
     asked = "What do I want to do tonight?"

@@ -579,6 +579,9 @@ def recalled(question: str, *said: str) -> Quote | None:
         ("Where is the spare key?", "The spare key is under the pot", "The spare key is with Ida now"),
         ("When is dinner with Ben?", "Dinner with Ben is at 8", "Dinner with Ben is cancelled"),
         ("When does the choir meet?", "The choir meets on Mondays", "The choir meets on Fridays, I think"),
+        ("Am I allergic to nuts?", "I'm allergic to nuts", "I'm not allergic to nuts after all"),
+        ("Where is my bike?", "My bike is in the cellar", "I moved my bike to the garage"),
+        ("When is the party?", "The party is on Friday", "They cancelled the party"),
     ],
 )
 def test_what_the_user_told_last_replaces_what_he_told_before(question, old, new):
@@ -601,6 +604,15 @@ def test_what_the_user_told_last_replaces_what_he_told_before(question, old, new
         ),
         ("Where is the spare key?", "The spare key is under the pot", "I need a new spare key now"),
         ("When is the fair?", "The fair is on 12 June", "I'm nervous about the fair now"),
+        (
+            "Where is the spare key?",
+            "The spare key is under the mat.",
+            "Lea moved her spare key to the shed.",
+        ),
+        ("How much is the rent?", "The rent is 800 euros.", "My sister's rent went up to 1200 euros."),
+        ("When is the party?", "The party is on Friday.", "My sister cancelled her party."),
+        ("When is dinner?", "Dinner is at 7.", "Breakfast and dinner at the hotel is cancelled."),
+        ("When is the meeting?", "The meeting is at 5.", "Zoom's hosting for the meeting was cancelled."),
     ],
 )
 def test_a_later_sentence_about_something_else_replaces_nothing(question, told, later):
@@ -608,6 +620,71 @@ def test_a_later_sentence_about_something_else_replaces_nothing(question, told, 
 
     assert found is not None
     assert (found.sentence, found.later) == (told, "")
+
+
+@pytest.mark.parametrize(
+    ("question", "told", "later"),
+    [
+        (
+            "When is my exam?",
+            "My exam is on Monday at 9.",
+            "I lie awake since the exam on Friday was announced.",
+        ),
+        ("When is my exam?", "My exam is on Monday at 9.", "The train to the exam on Monday is cancelled."),
+        ("When is Ben's party?", "Ben's party is on Friday.", "Ben cancelled his Netflix after the party."),
+        ("When does the course start?", "The course starts at 5.", "The yoga course starts at 7 now."),
+        ("What does my dad do?", "My dad is a nurse.", "My dad moved."),
+    ],
+)
+def test_a_change_of_something_else_beside_the_thing_is_quoted_behind_the_answer(question, told, later):
+    found = recalled(question, told, later)
+
+    assert found is not None
+    assert (found.sentence, found.later) == (told, later)
+
+
+@pytest.mark.parametrize(
+    ("question", "said", "is_answer"),
+    [
+        ("Is my dad still alive?", "My dad loves death metal.", False),
+        ("Is my dad still alive?", "My dad's dog died.", False),
+        ("Did my sister pass away?", "I lost my sister's keys.", False),
+        ("Did my sister pass away?", "My sister passed her exam.", False),
+        ("Is my grandpa still alive?", "My grandpa lost our chess game.", False),
+        ("Are my neighbours still alive?", "My neighbours' cat died.", False),
+        ("Is my dad still alive?", "We lost our dad in May.", True),
+        ("Is my dad still alive?", "My dad was a nurse. He died in 2019.", True),
+        ("Is my dad still alive?", "I went to my dad's funeral.", True),
+        ("Is my sister's dog dead?", "My sister's dog has died.", True),
+        ("Are my neighbours still living next door?", "My neighbours still live next door.", True),
+    ],
+)
+def test_whether_somebody_lives_is_answered_only_by_their_own_fate(question, said, is_answer):
+    assert recalled(question, said) == (Quote("told", "", said, is_sure=True) if is_answer else None)
+
+
+@pytest.mark.parametrize(
+    ("question", "said", "is_sure"),
+    [
+        ("Wie hei\u00dft mein Hund?", "Mein Hund hei\u00dft Rex.", True),
+        ("Wo wohnt meine Schwester?", "Meine Schwester wohnt in Graz.", True),
+        ("Wann f\u00e4hrt mein Zug?", "Mein Zug f\u00e4hrt um 8 Uhr.", True),
+        ("\u00bfC\u00f3mo se llama mi perro?", "Mi perro se llama Rex.", True),
+        ("\u00bfD\u00f3nde vivo?", "Vivo en Madrid.", True),
+        ("Comment s'appelle mon chien ?", "Mon chien s'appelle Rex.", True),
+        ("\u00c0 quoi suis-je allergique ?", "Je suis allergique aux noix.", True),
+        ("Hoe heet mijn hond?", "Mijn hond heet Rex.", True),
+        ("Quanti anni ho?", "Ho 34 anni.", True),
+        ("Wer ist mein Zahnarzt?", "Mein Zahnarzt ist krank.", False),
+        ("Wie hei\u00dft mein Hund?", "Mein Hund bei\u00dft.", False),
+        ("Wo wohnt mein Bruder?", "Meine Schwester wohnt in Graz.", False),
+        ("Wo ist mein Zug?", "Mein Zug ist kaputt.", False),
+    ],
+)
+def test_a_question_in_another_language_is_surely_answered_by_its_own_words(question, said, is_sure):
+    found = recalled(question, said)
+
+    assert (found is not None and found.is_sure) == is_sure
 
 
 def test_both_sentences_are_quoted_where_the_later_one_may_be_about_something_else():
@@ -630,6 +707,7 @@ def test_both_sentences_are_quoted_where_the_later_one_may_be_about_something_el
         ("¿Cuántos años tengo?", 'Dice el médico: "yo tengo 60 años y corro"', False),
         ("Wann ist mein Geburtstag?", "Sie sagte: „mein Geburtstag ist am 4. Mai“", False),
         ("What did she say of my scan?", 'She said "my scan of your knee is fine"', True),
+        ("What do I hate?", "10:30 Lea\nI hate tea.", False),
         ("What is my band called?", 'My band is called "The Loud Owls"', True),
         ("When is my race?", 'She said "you need rest", so my race is on 3 May', True),
     ],

@@ -875,6 +875,28 @@ def test_a_question_about_the_past_of_others_is_not_answered_with_the_users_own(
     assert review.feed("I don't know that.") + review.end("stop") == "I don't know that."
 
 
+@pytest.mark.parametrize(
+    ("told", "answer"),
+    [
+        (
+            "I'm not allergic to nuts after all.",
+            'You told me earlier: "I\'m not allergic to nuts after all."',
+        ),
+        ("I'm no longer allergic to nuts.", "Until 31 May 2026, you were allergic to nuts."),
+    ],
+)
+def test_a_mistake_that_was_corrected_is_no_past(told: str, answer: str) -> None:
+    ended = [PastFact("held", "allergy", "nuts", 0, int(datetime(2026, 5, 31, 12).timestamp()))]
+    messages = [
+        Message("user", "I'm allergic to nuts.", created_at=1),
+        Message("user", told, created_at=2),
+        Message("user", "Am I allergic to nuts?"),
+    ]
+    review = Review(messages, (), Promise(stores=True), former=lambda: ended)
+
+    assert review.feed("You are allergic to nuts.") + review.end("stop") == answer
+
+
 def test_a_question_about_what_has_ended_is_answered_with_its_end() -> None:
     until = int(datetime(2026, 5, 31, 12).timestamp())
     ended = [PastFact("held", "dog_name", "Rex", 0, until), PastFact("held", "location", "Ulm", 0, until)]

@@ -12,7 +12,7 @@ from shepherd.claims.speakers import FIRST_PERSON, without_others
 from shepherd.claims.wordings import alternatives, rule
 from shepherd.escaping import without_blocks
 
-__all__ = ["GAP", "own_words"]
+__all__ = ["GAP", "asks_for_text", "own_words", "without_given_text"]
 
 # Stands for what was removed: no sentence goes across it.
 GAP = "\x00"
@@ -32,6 +32,7 @@ _CODE = tuple(
         r"(?-i:\[[A-Z][A-Z _-]*\]|<[A-Z][A-Z _-]*>|\{[A-Z][A-Z _-]*\}|\[[Yy]our [\w ]+\])|_{3,}",
     )
 )
+_BLOCKS_OF_CODE = _CODE[:2]
 # A line of code, of a log or of settings.
 _CODE_LINE = re.compile(
     r"^[ \t]*(?:"
@@ -74,6 +75,8 @@ _WORK_IN_JAPANESE = re.compile(
     r"(?:(?:訳|翻訳|要約|校正|添削|修正|直)して|(?:翻訳|要約|校正|添削)を?お願い)"
     r"[^\u3002\uff01\uff1f\n:\uff1a]{0,12}[:\uff1a]"
 )
+# Blanks before a sentence on its own line: from each of 2,400 blank lines, all the others were read.
+_INDENT = r"[^\S\n]*"
 _CLAUSE = re.compile(r"[\u3001\u3002\uff01\uff0c\uff1f\n]")
 
 
@@ -94,6 +97,34 @@ def own_words(message: str) -> str:
         return ""
     if _request("invention").match(text) and (rule("invented things").search(text) or ":" in text):
         return ""
+    pretence = _request("pretence later").search(text)
+    text = _before_work(text[: pretence.start()] if pretence else text)
+    text = _before_a_document(text)
+    for pattern in _CODE:
+        text = pattern.sub(GAP, text)
+    text = _CODE_LINE.sub(GAP, text)
+    return without_others(_unquoted(text), GAP)
+
+
+def asks_for_text(message: str) -> bool:
+    """Return whether a message begins with a request for work on a text, or for a story or a letter."""
+    invents = _request("invention").match(message) and rule("invented things").search(message)
+    return bool(invents or _request("work on a text").match(message))
+
+
+def without_given_text(message: str) -> str:
+    """Return a message up to a later request for work on a text, and without blocks of code and quotations.
+
+    Unlike `own_words`, it keeps what only may be somebody else's.
+    """
+    text = _before_work(without_blocks(message, GAP).replace("\u2019", "'"))
+    for pattern in _BLOCKS_OF_CODE:
+        text = pattern.sub(GAP, text)
+    return _unquoted(text)
+
+
+def _before_work(text: str) -> str:
+    """Return the text up to a later request for work on what follows."""
     later = _request("work on a text later").search(text)
     if later:
         text = text[: later.start()]
@@ -105,12 +136,11 @@ def own_words(message: str) -> str:
     if wanted:
         ends = [match.end() for match in _CLAUSE.finditer(text, 0, wanted.start())]
         text = text[: max(ends, default=0)]
-    text = _before_a_document(text)
-    for pattern in _CODE:
-        text = pattern.sub(GAP, text)
-    text = _CODE_LINE.sub(GAP, text)
-    text = _QUOTED.sub(lambda match: match[0][1:-1] if _ONE_WORD.match(match[0]) else GAP, text)
-    return without_others(text, GAP)
+    return text
+
+
+def _unquoted(text: str) -> str:
+    return _QUOTED.sub(lambda match: match[0][1:-1] if _ONE_WORD.match(match[0]) else GAP, text)
 
 
 def _is_standing(text: str) -> bool:
@@ -124,13 +154,14 @@ def _before_a_document(text: str) -> str:
     if rule("close of a letter").search(text):
         letters.append(_beginning("greeting of a letter"))
     found = [match.start() for pattern in (*letters, *_documents()) if (match := pattern.search(text))]
-    return text[: min(found)] if found else text
+    return text[: min(found)].rstrip("\n") if found else text
 
 
 @cache
 def _beginning(name: str) -> re.Pattern[str]:
     """Return the pattern of a wording that begins a line or a sentence."""
-    return re.compile(rf"(?:\A\W*|(?<=[.!?:\n\u2013\u2014-])\s+){alternatives(name)}", re.IGNORECASE)
+    begins = rf"(?:\A\W*|(?<=[.!?:\u2013\u2014-])[^\S\n]+|(?<=\n){_INDENT})"
+    return re.compile(begins + alternatives(name), re.IGNORECASE)
 
 
 @cache
@@ -156,8 +187,8 @@ def _documents() -> tuple[re.Pattern[str], ...]:
             rf"(?<!\w){alternatives('messages')} (?:just )?{by}{somebody}\s*[:,\n\u2013\u2014-]+{first}",
             rf"(?<!\w){alternatives('messages of the moment')} (?:just )?{by}{somebody}\s*[.!\u2026]+{first}",
             # "This is what my mum posted on Facebook.", "Ben wrote this."
-            rf"(?:\A|(?<=[.!?\n]))\s*(?:(?!(?:i|i'm|we|wonder|know)\b)[\w']+ ){{0,4}}?what (?!i\b|we\b)"
-            rf"[\w' ]{{2,30}}? {alternatives('shared')}{told}{first}",
+            rf"(?:\A\s*|(?<=[.!?\n]){_INDENT})(?:(?!(?:i|i'm|we|wonder|know)\b)[\w']+ ){{0,4}}?"
+            rf"what (?!i\b|we\b)[\w' ]{{2,30}}? {alternatives('shared')}{told}{first}",
             rf"(?<![\w'-])(?!(?:i|we|i've|we've|just|also|have|had|has|already|finally)\b)[\w'-]+ (?:just )?"
             rf"{alternatives('shared')} (?:me |us )?(?:this|the following)\b{behind}{first}",
             rf"(?<!\w){alternatives('found')}{own}{behind}{first}",
@@ -171,4 +202,4 @@ def _documents() -> tuple[re.Pattern[str], ...]:
 def _request(name: str) -> re.Pattern[str]:
     """Return the pattern of a request at the beginning of a sentence, with words of politeness before it."""
     polite = rf"(?:{alternatives('polite')}[,!]?\s+)*"
-    return re.compile(rf"(?:\A\W*|(?<=[.!?\n;])\s*){polite}{alternatives(name)}(?!\w)", re.IGNORECASE)
+    return re.compile(rf"(?:\A\W*|(?<=[.!?\n;]){_INDENT}){polite}{alternatives(name)}(?!\w)", re.IGNORECASE)

@@ -11,8 +11,9 @@ from functools import cache
 
 from shepherd.claims.wordings import alternatives, definition, words
 from shepherd.given_names import GIVEN_NAMES
+from shepherd.sentences import split_sentences
 
-__all__ = ["FIRST_PERSON", "without_others"]
+__all__ = ["FIRST_PERSON", "begin_of_others", "sentences_with_speakers", "without_others"]
 
 # Words in the first person, as a document holds them.
 FIRST_PERSON = (
@@ -100,27 +101,59 @@ _MINUTES_OF_APPOINTMENTS = 5
 _LAST_LATIN = 0x24F
 
 
+_MOST_LABELS = 40  # of a pasted chat that is read to its end; the time grows with their square
+# A label up to the words behind it.
+_LABEL = re.compile(r"\s*(?P<label>[^\n]{1,120}?)(?::\s+|:?[ \t]*\n\s*|\s[-\u2013\u2014]+\s+)")
+
+
+def begin_of_others(text: str) -> int:
+    """Return where the first words begin that a label surely marks as somebody else's, else the length."""
+    return _others(text)[0]
+
+
 def without_others(text: str, gap: str) -> str:
     """Return the text up to the first words that a label marks as somebody else's.
 
     Of a sentence that may begin with a name ("Coffee - I love it"), nothing but the gap is left.
     """
+    begin, unsure = _others(text)
+    kept, end = [], 0
+    for start, ending in unsure:
+        kept.append(text[end:start])
+        end = ending
+    return gap.join((*kept, text[end:begin]))
+
+
+def sentences_with_speakers(text: str) -> list[str]:
+    """Return the sentences of a text, those of others behind their labels: "10:30 Lea: I hate tea."."""
+    begin = begin_of_others(text)
+    found = split_sentences(text[:begin])
+    for _ in range(_MOST_LABELS):
+        label = _LABEL.match(text, begin)
+        if label is None:
+            return found
+        text = text[label.end() :]
+        begin = begin_of_others(text)
+        found += (f"{label['label']}: {one}" for one in split_sentences(text[:begin]))
+    return found
+
+
+def _others(text: str) -> tuple[int, list[tuple[int, int]]]:
+    """Return where others' words begin, and the sentences before that may be somebody's behind a dash."""
     found = [match.start() for pattern in (_WITH_COLON, *_LABELS[3:]) if (match := pattern.search(text))]
     for pattern in (*_LABELS[:3], _ON_NEXT_LINE):
         starts = (one.start() for one in pattern.finditer(text) if _is_label(one))
         found.append(next(starts, len(text)))
     begin = min(found)
-    kept, end = [], 0
+    unsure: list[tuple[int, int]] = []
     for match in _WITH_DASH.finditer(text, 0, begin):
-        if match.start() < end or not _is_somebody(match["name"]):
+        if (unsure and match.start() < unsure[-1][1]) or not _is_somebody(match["name"]):
             continue
         if _is_surely_somebody(match["name"]) and not _APPOSITION.match(text, match.end()):
-            begin = match.start()
-            break
-        kept.append(text[end : match.start()])
+            return match.start(), unsure
         ending = _END_OF_SENTENCE.search(text, match.end(), begin)
-        end = begin if ending is None else ending.start()
-    return gap.join((*kept, text[end:begin]))
+        unsure.append((match.start(), begin if ending is None else ending.start()))
+    return begin, unsure
 
 
 def _is_label(match: re.Match[str]) -> bool:

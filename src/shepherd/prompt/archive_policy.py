@@ -28,6 +28,7 @@ __all__ = [
     "is_refusal",
     "is_statement",
     "is_worth_a_memory",
+    "told_as_question",
 ]
 
 
@@ -93,58 +94,6 @@ _ASKED = re.compile(
     r"|recuérdame\s+(?:otra\s+vez\s+)?(?:qué|quién|cuándo|dónde|cómo|cuál|por\s+qué)\b"
     r"|(?:please\s+)?(?:remind|tell|show)\s+me\s+(?:again\s+)?(?:what|who|when|where|how|which|why|of|about)\b"
     r"|i\s+(?:forgot|forget|can't\s+(?:recall|remember))\s+(?:what|who|when|where|how|which|why)\b",
-    re.IGNORECASE,
-)
-# "Forget that I have a car" says nothing that is to be kept; "Vergiss meinen Geburtstag nicht" asks for the
-# opposite.
-_NOT_BEHIND = r"(?!(?:\w+\s+){0,3}(?:nicht|niet)\b)"
-_FORGET = r"(?:forget|delete|erase|remove)"
-_FORGETS = re.compile(
-    r"\W*(?:(?:hi|hey|hello|ok|okay|please|now|then|and|just|simply|go ahead and)\b[\s,!]*)*"
-    r"(?:(?:can|could|would|will) you (?:please |just )*)?(?:"
-    + "|".join(
-        (
-            rf"{_FORGET}\s+(?:about|that|what|everything|all|my|our)\s+\w",
-            r"(?:you (?:can|may|should|could|must|have to|need to)"
-            r"|(?:i want|i'd like|i would like) you to)\s+"
-            rf"(?:please |now |just )*{_FORGET}\s+(?:about|that|what|everything|all|my|our|the)\s+\w",
-            r"(?:(?:do not|don't) (?:remember|keep|store|save|memori[sz]e|note)"
-            r"|stop (?:remembering|storing|keeping))\s+"
-            r"(?:that\s+(?:i|we|my|our)|what\s+(?:i|we)\s+(?:said|told)|my|our|anything|everything)\b",
-            # German
-            r"(?:(?:bitte|dann|und|jetzt|nun)\s+)*(?:vergiss|vergessen sie|lösche?|entferne|streiche?)\s+"
-            r"(?:(?:bitte|mal|doch|einfach|jetzt|wieder)\s*,?\s+)*(?:,?\s*dass\s+\w"
-            rf"|(?:alles,?|was|das mit|(?:mein|unser)\w*|den|die)\s+{_NOT_BEHIND}\w)",
-            r"(?:bitte|kannst du|könntest du|würdest du|du (?:kannst|sollst|darfst)|ich möchte,? dass du)"
-            r"(?!\s(?:[^.!?]*\s)?nicht\b)\s[^.!?;]{0,60}?"
-            r"\b(?:vergessen|vergisst|löschen|löschst|entfernen)(?=\W*$|,)",
-            r"du (?:kannst|sollst|darfst)\s+(?:bitte\s+)?(?:vergessen|löschen),?\s+dass\s+\w",
-            r"(?:bitte\s+)?(?:merke? dir|speichere?)\s+(?:bitte\s+)?nicht,?\s+(?:dass|mein\w*|was)\s+\w",
-            # French
-            r"(?:s'il te plaît,?\s+)?(?:tu peux |vous pouvez |peux-tu |pouvez-vous )?"
-            r"(?:oublie[rz]?|efface[rz]?|supprime[rz]?)\s+(?:s'il te plaît,?\s+)?"
-            r"(?:que\s|qu'|ce que\s|ce qu'|tout\s|m(?:on|a|es)\s|notre\s|nos\s)\s*\w",
-            r"ne (?:retiens|retenez|garde|gardez|mémorise|mémorisez) pas\s+(?:que|m(?:on|a|es))\s+\w",
-            # Spanish
-            r"(?:por favor,?\s+)?(?:puedes |podrías |puede )?(?:olvid(?:a|e|ar)|olvídate de|olvídese de"
-            r"|borr(?:a|e|ar)|elimin(?:a|e|ar))\s+(?:que|lo que|todo|mis?|nuestr[oa]s?)\s+\w",
-            r"no (?:recuerdes|guardes|memorices|te acuerdes de)\s+(?:que|mis?)\s+\w",
-            # Italian
-            r"(?:per favore,?\s+)?(?:puoi |potresti )?"
-            r"(?:dimentica(?:re|ti)?|scorda(?:ti)?|cancella(?:re)?|elimina(?:re)?)\s+"
-            r"(?:di\s+)?(?:che|quello che|ciò che|tutto|(?:il|la|i|le)\s+mi(?:o|a|ei|e))\s+\w",
-            # Portuguese
-            r"(?:por favor,?\s+)?(?:podes |pode |você pode )?"
-            r"(?:esquec(?:e|a|er)(?:-te)?|apag(?:a|ue|ar)|elimin(?:a|e|ar)|exclu(?:a|ir))\s+"
-            r"(?:de\s+)?(?:que|o que|tudo|(?:os?\s+|as?\s+)?(?:meus?|minhas?))\s+\w",
-            # Dutch
-            r"(?:alsjeblieft,?\s+)?(?:vergeet|wis|verwijder)\s+(?:maar\s+)?"
-            rf"(?:dat\s+(?!niet\b)|(?:wat|alles|mijn|onze?)\s+{_NOT_BEHIND})\w",
-            r"(?:je (?:mag|kunt|kan)|kun je|wil je)\s+(?:vergeten,?\s+dat\s+\w"
-            r"|mijn\s[^.!?]{1,40}?\b(?:vergeten|wissen|verwijderen)\b)",
-        )
-    )
-    + ")",
     re.IGNORECASE,
 )
 # Behind the clause that asks for it: "Forget my old number, it is 0777 now" tells, and "Forget my name, and
@@ -245,6 +194,8 @@ def is_statement(text: str) -> bool:
     if not (own_words(text) or own_words(_without_small_talk(text))):
         return False
     sentences = split_sentences(text, clauses=True)
+    if any(map(told_as_question, sentences)):
+        return True
     if any(_says_something(_told_before(one) if is_question(one) else one) for one in sentences):
         return True
     # The name in "Where does my sister Zoe live?" is learned, but the message only asks.
@@ -268,7 +219,24 @@ def _ends_of(text: str) -> str:
 
 def asks_to_forget(text: str) -> bool:
     """Return whether a message begins with the request to forget something: "Forget my address"."""
-    return _FORGETS.match(_straight(text)) is not None
+    return _request_to_forget().match(_straight(text)) is not None
+
+
+@cache
+def _request_to_forget() -> re.Pattern[str]:
+    """Return the pattern of a request to forget what was told, with the beginning of what that is.
+
+    "Vergiss meinen Geburtstag nicht" asks for the opposite, and "Delete the last line" for work on a text.
+    """
+    lead = rf"(?:(?:{alternatives('polite')}|{alternatives('before a request to forget')})[\s,!]+)"
+    asks = rf"(?:{alternatives('to forget')}|{alternatives('not to remember')})(?!\w)"
+    aside = rf"(?:[\s,]+{alternatives('beside the verb')}(?!\w))*"
+    mine = rf"{alternatives('mine')}\s+{alternatives('thing of mine')}"
+    what = rf"(?:{alternatives('what to forget')}|{mine})"
+    please = r"(?:bitte\s+|alsjeblieft\s+)?"
+    before = rf"{please}{alternatives('what to forget, before the verb')}\s+{please}"
+    last = rf"{before}{alternatives('to forget, at the end')}(?=\W*$|,)"
+    return re.compile(rf"\W*(?:{lead}*{asks}{aside},?\s+{what}|{lead}+{last})", re.IGNORECASE)
 
 
 def _only_asks_to_forget(text: str) -> bool:
@@ -278,7 +246,7 @@ def _only_asks_to_forget(text: str) -> bool:
 
 def _told_beside_forgetting(sentence: str) -> str:
     """Return a sentence without what it asks to forget: "I moved" of "Forget my address, I moved"."""
-    asks = _FORGETS.match(sentence)
+    asks = _request_to_forget().match(sentence)
     if asks is None:
         return sentence
     for mark in _NEXT_CLAUSE.finditer(sentence, asks.end()):
@@ -287,6 +255,14 @@ def _told_beside_forgetting(sentence: str) -> str:
         if tells and not _REASON.fullmatch(told):
             return told
     return ""
+
+
+def told_as_question(sentence: str) -> str:
+    """Return what the user tells as a question: "my sister lives in Rome" of "Did you know …?"."""
+    plain = _straight(sentence)
+    begin = rule("told as a question", begins=True).match(plain)
+    told = plain[begin.end() :].strip(f"{_EDGE}?!,") if begin else ""
+    return told if rule("first person", begins=True).match(told) and _TELLS_BESIDE.match(told) else ""
 
 
 def _told_before(question: str) -> str:

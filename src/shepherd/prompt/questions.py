@@ -14,6 +14,7 @@ from shepherd.sentences import is_question, split_sentences
 __all__ = [
     "Question",
     "asks_by_form",
+    "asks_for_no_place",
     "begins_question",
     "core_of",
     "open_form",
@@ -126,7 +127,7 @@ _WHOM = r"(?P<who>(?:(?:my|our)(?: [\w'\u2019-]+){1,3}?|i|we|(?-i:[A-ZÀ-Þ])[\w
 _SOMEWHERE = (
     r"(?!(?:an?|the|my|our|your|his|her|its|their|this|that|these|those|which|what|any|some"
     r"|the same|home|night|weekends?|free|fun|money|myself|himself|herself)\b)"
-    r"[\w'\u2019&.-]+"
+    r"(?P<where>[\w'\u2019&.-]+)"
     r"(?: (?!(?:in|on|at|for|with|from|during|when|while|every|all|if)\b)[\w'\u2019&.-]+){0,2}?"
 )
 _BY_NOW = r"(?:,? (?:still|now|right now|at the moment|these days|currently|any ?more|or not|then))?\W*"
@@ -143,6 +144,8 @@ _CLOSED = [
         (rf"(?P<verb>am|is) {_WHOM} (?:called|named) {_SOMEWHERE}", "What {verb} {who} called?"),
     )
 ]
+
+_LIVING = re.compile(rf"\W*(?:(?:and|so) )?(?:do|does) {_WHOM} (?:still )?(?:live|work) \w", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +183,11 @@ def asks_by_form(text: str) -> bool:
     return is_question(text) or _STARTS.match(text) is not None
 
 
+def asks_for_no_place(text: str) -> bool:
+    """Return whether a question is about living or working, and names no place: "Do I live in a flat?"."""
+    return _LIVING.match(text) is not None and not open_form(text)
+
+
 def open_form(text: str) -> str:
     """Return the open question whose answer a closed one has, too, or "".
 
@@ -187,6 +195,9 @@ def open_form(text: str) -> str:
     """
     for pattern, form in _CLOSED:
         if match := pattern.fullmatch(text):
+            where = match.groupdict().get("where") or ""
+            if where[:1].islower() and not text.islower():
+                return ""  # "Do I live in sin?"
             return form.format(verb=match["verb"].casefold(), who=match["who"])
     return ""
 

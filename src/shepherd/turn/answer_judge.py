@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 from shepherd._native.text import STOP_WORDS, keywords
 from shepherd.claims.keys import canonical_key, is_about, words_of
+from shepherd.claims.speakers import sentences_with_speakers
 from shepherd.prompt.asked_facts import words_in
 from shepherd.prompt.concepts import are_related, content_words
 from shepherd.prompt.fact_kinds import tells_name_asked_for
+from shepherd.prompt.questions import asks_for_no_place
 from shepherd.sentences import is_question, split_sentences
 from shepherd.turn.claimed import Claimed
 from shepherd.turn.fact_sentences import fact_clause
@@ -305,12 +307,12 @@ class Sources:
 
     def _typed(self) -> list[str]:
         """Return the sentences that the user typed before the question, the oldest first."""
-        return [line for text in self._before for line in split_sentences(text)]
+        return [line for text in self._before for line in sentences_with_speakers(text)]
 
     def lines(self) -> list[str]:
         """Return the sentences of all messages but the question, without facts and attached documents."""
         if self._lines is None:
-            self._lines = split_sentences("\n".join(self._others))
+            self._lines = [line for text in self._others for line in sentences_with_speakers(text)]
         return self._lines
 
     def is_part_of_list(self, value: Sequence[str]) -> bool:
@@ -431,7 +433,9 @@ class Judge:
         is_repeated = asked.issuperset(value) and (says_nothing or not asked.isdisjoint(_OTHER_TIME))
         counts = "children" if about.startswith("children") else ""
         claimed = Claimed(words, thing, value, about)
-        is_bad = is_repeated or value[-1] in _UNFINISHED or claimed.is_of_today(self.asked)
+        # "Do I live in a flat?" is not answered by the town.
+        is_beside = not asked.intersection(value) and asks_for_no_place(self.asked)
+        is_bad = is_beside or is_repeated or value[-1] in _UNFINISHED or claimed.is_of_today(self.asked)
         if is_bad or not tells_name_asked_for(self.asked, counts, groups["v"], is_name=about == "name"):
             return False
         keys = self.sources.keys_of(value)

@@ -191,15 +191,57 @@ _NAME_OF_SOMEBODY = re.compile(
     r"|driver|coach|doctor|nurse|vet|owner|neighbou?r|boss|landlord|landlady|plumber|electrician|mechanic|trainer|tutor)\b",
     re.IGNORECASE,
 )
+# "Mein Zahnarzt ist krank" does not answer "Wer ist mein Zahnarzt?", which may have any form.
+_NO_BE = r"(?! (?:ist|sind|war|waren|es|son|era|est|sont|était|is|zijn|è|sono|é|são)\b)"
+# Questions in German, Spanish, French, Dutch, Italian and Portuguese: what asks, which no answer repeats, and
+# the form of the answer.
+_ELSEWHERE = tuple(
+    (re.compile(rf"\W*(?:und |y |et |en |e )?(?:{asks})(?![\w'\u2019])", re.IGNORECASE), holds)
+    for asks, holds in (
+        (
+            r"wann|um wie ?viel uhr|(?:desde |hasta )?cuándo|a qué hora|quand(?: est-ce que)?|à quelle heure"
+            r"|wanneer|hoe laat|quando|a che ora|a que horas?",
+            r"\d|\b(?:\w+(?:tag|woche|monat)s?|heute|morgen|mittags?|abends?|lunes|martes|miércoles|jueves|viernes"
+            r"|sábado|domingo|hoy|mañana|\w+di|dimanche|demain|midi|soir|\w+dag|vandaag|\w+dì|sabato|domenica|oggi"
+            r"|domani|\w+-feira|hoje|amanhã)\b",
+        ),
+        (
+            r"wo|wohin|a?dónde|où(?: est-ce que)?|waar|dove|onde",
+            r"\b(?:i[nm]?|am|an|auf|unter|über|bei|beim|neben|hinter|vor|zwischen|nach|aus|en|al?|debajo|encima|detrás"
+            r"|cerca|à|aux?|chez|sous|sur|dans|derrière|devant|près|op|onder|bij|naast|achter|voor|sotto|sopra|su[li]?"
+            r"|nel\w*|all[ae']|da|dietro|em|n[ao]s?|sob|sobre)\b",
+        ),
+        (
+            r"wie (?:viele?|alt|lange?|groß|hoch|weit|schwer|teuer|oft)|wieviele?|cuánt[oa]s?(?: años)?"
+            r"|combien(?: de| d['\u2019])?(?: est-ce que)?|quel âge|hoe (?:oud|veel|lang|groot|hoog|ver)"
+            r"|hoeveel|quant[oaie]s?(?: anni| anos)?",
+            r"\d|\b(?:zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|dos|tres|cuatro|cinco|seis|siete|ocho|nueve"
+            r"|diez|deux|trois|quatre|cinq|six|sept|huit|neuf|dix|twee|drie|vijf|zes|zeven|negen|tien|due|tre|quattro"
+            r"|cinque|sei|sette|otto|nove|dieci|dois|duas|três|sete|oito|dez)\b",
+        ),
+        (r"wie(?= (?:hei(?:ß|ss)|nenn))|cómo(?= (?:me|se) llam)|comment(?= (?:je m|s)['\u2019]appelle)", ""),
+        (r"hoe(?= heet)|come(?= (?:mi|si) chiam)|como(?= (?:me chamo|se chama))", ""),
+        (
+            rf"(?:wer|wen|wem|quién(?:es)?|chi|quem){_NO_BE}|wogegen|a qué|à quoi|waarvoor|waartegen|a cosa",
+            "",
+        ),
+        (rf"(?:was(?= \w+(?:e|t) (?:ich|mein\w*|unser\w*)\b)|wat|cosa|qué){_NO_BE}", ""),
+    )
+)
 # "Is my dad still alive?" is answered by "My dad passed away", and so is "What happened to my dad?".
 _ALIVE = re.compile(
-    r"\b(?:alive|dead|deceased|still (?:with us|around|living))\b|\bdid\b.*\b(?:die|pass away)\b",
+    r"\b(?:alive|dead|deceased|still (?:with us|around|living))(?=\W*$|\s+(?:or|now|today|yet|already)\b)"
+    r"|\bdid\b.*\b(?:die|pass away)\b",
     re.IGNORECASE,
 )
 _DIES = "alive dead deceased still around living die died pass passed away"
-_DEATH = (
-    r"\b(?:died|dead|alive|passed(?: away)?|death|funeral|buried|alive|lost (?:my|our)|no longer with us)\b"
+# What is said of the one asked about, who stands before it: "My sister's cat died" tells nothing of her.
+_FATE = (
+    r"(?:(?:is|are|was|were|has|have|had|also|both|sadly|just|suddenly|already|still)\s+)*"
+    r"(?:died|passed away|deceased|alive|buried|no longer with us"
+    r"|(?:dead|passed)(?=\W*$|[.,;!?]| (?:now|since|in|on|last)\b))"
 )
+_DEATH = r"\b(?:died|dead|passed away|death|funeral|buried|no longer with us)\b"
 _HAPPENED = re.compile(r"\bwhat(?:['\u2019]s| has| did)? happen(?:ed)? (?:to|with)\b", re.IGNORECASE)
 _MISHAP = (
     rf"{_DEATH}|\b(?:accidents?|br(?:oke|oken)|fell|crash\w*|stolen|stole|hurt|injur\w*|hospital|operat\w*"
@@ -320,7 +362,11 @@ _DAYS = {
     day[:2].casefold(): day
     for day in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 }
-_SHORT_DAY = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|(?i:tues|weds|thurs?))\b")
+# "Mon chien" is no Monday.
+_SHORT_DAY = re.compile(
+    r"\b(?:Mon(?! (?!at|to|and|or|until|till|is|the|from|morning|afternoon|evening|night)[a-zà-ÿ]{2,})"
+    r"|Tue|Wed|Thu|Fri|Sat|Sun|(?i:tues|weds|thurs?))\b"
+)
 _NO_NAMES = _WEEKDAYS | frozenset(
     content_words(
         "January February March April June July August September October November December"
@@ -406,7 +452,7 @@ def wanted_by(question: Question) -> Wanted:
     text, context = question.text[:_LONGEST], content_of(question.before[:_LONGEST])
     words = content_of(text)
     heavy = words - _VAGUE if len(words - _VAGUE) > 1 else words
-    form = _form_of_fate(text, heavy) or _form_of(text, heavy)
+    form = _form_of_fate(text, heavy) or _form_elsewhere(text, heavy) or _form_of(text, heavy)
     likely = form.likely or (_DENIED if _DENIES.search(text) else "")
     letters = frozenset(_LETTER.findall(text))
     small = {letter.casefold() for letter in letters}
@@ -477,10 +523,37 @@ def _form_of(text: str, words: frozenset[str]) -> _Form:
 def _form_of_fate(text: str, words: frozenset[str]) -> _Form | None:
     """Return the form of the answer to "Is … alive?" and "What happened to …?", None for other questions."""
     if _ALIVE.search(text):
-        return _Form(words - content_of(_DIES) or words, _DEATH)
+        others = words - content_of(_DIES) or words
+        return _Form(others, _fate_of(text, others))
     if _HAPPENED.search(text):
         return _Form(words - content_of("happen happened") or words, _MISHAP)
     return None
+
+
+def _form_elsewhere(text: str, words: frozenset[str]) -> _Form | None:
+    """Return the form of the answer to a question in another language than English, None for others."""
+    for asks, holds in _ELSEWHERE:
+        if asked := asks.match(text):
+            # "suis-je"
+            inverted = {word for word in words if word.endswith("-je")} | {"je"}
+            return _Form(words - content_of(asked[0]) - inverted or words, holds)
+    return None
+
+
+def _fate_of(text: str, words: frozenset[str]) -> str:
+    """Return the form of a sentence that says whether those whom a question names with these stems live."""
+    # Somebody may be told of by name ("Bob died"), or in a sentence of their own ("He died in May").
+    named = [re.escape(one) for one in _WORD.findall(text) if not words.isdisjoint(content_of(one))]
+    names = rf"(?:{'|'.join((*named, '(?-i:[A-ZÀ-Þ][a-zß-ÿ]+)'))})"
+    who = rf"{names}(?!['\u2019\w])"
+    owner = r"(?:\w+['\u2019]s?\s+)?" if re.search(r"\w['\u2019]s?\s", text) else ""
+    return (
+        rf"(?:^\W*|[.,;:]\s+|\b(?:and|that|but)\s+)(?:(?:my|our|the)\s+)?{owner}(?:[a-z]+\s+)?{who}"
+        rf"(?:\s+(?:(?-i:[A-ZÀ-Þ])\w+|and\s+\w+))?,?\s+{_FATE}"
+        rf"|\b{who}[^.!?]*[.!?,;]\s*(?:but\s+|and\s+)?(?:he|she|they)\s+{_FATE}"
+        rf"|\b(?:lost|buried)\s+(?:my|our)\s+{who}(?=\W*$|\s+(?:in|on|to|last|when|at|this)\b)"
+        rf"|\b{names}['\u2019]s?\s+(?:death|funeral)\b|\b(?:death|funeral)\s+of\s+(?:my|our)\s+{who}"
+    )
 
 
 def _of_kind(text: str, words: frozenset[str], nouns: str) -> _Form:

@@ -97,7 +97,8 @@ class Claimed:
             return False
         if self.words[0] == "you":
             verb, value = self.words[1], self.value
-            is_opposite = verb in _LIKING and _DISLIKES.search(line)
+            dislikes = _DISLIKES.search(line) is not None
+            is_opposite = (verb in _LIKING and dislikes) or (verb in _DISLIKING and not dislikes)
             # "My fish are 56"
             if verb == "have" and tells_of_theirs(line, self.thing or ("children",), value):
                 return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from shepherd.claims.material import own_words
+from shepherd.claims.material import asks_for_text, without_given_text
 from shepherd.prompt.tasks import is_task
 
 __all__ = ["needs_help", "reply_to_cry_for_help"]
@@ -175,19 +175,20 @@ def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 # Characters; a longer message holds a text, of which these words may be a part.
 _LONGEST = 2000
-_QUOTED = re.compile(r"[\"\u201c\u201e\u00ab][^\n]*?[\"\u201c\u201d\u00bb]")
 
 
 def reply_to_cry_for_help(text: str) -> str:
-    """Return where people help, for a message about suicide or violence in the user's own words; else ""."""
+    """Return where people help, for a message about suicide or violence that is no task; else ""."""
     if len(text) > _LONGEST:
         return ""
     plain = text.replace("\u2019", "'")
     if not _reply_to(plain):
         return ""
-    # A story to be written or translated is no cry for help; "I wish I was dead" is one, though unreal.
-    own = own_words(plain) or ("" if is_task(plain) else _QUOTED.sub(" ", plain))
-    return _reply_to(own)
+    # A story to be written or translated is no cry for help. What may be somebody else's words is one:
+    # "My ex posted this today. I want to kill myself".
+    if asks_for_text(plain) and is_task(plain):
+        return ""
+    return _reply_to(without_given_text(plain))
 
 
 def _reply_to(text: str) -> str:

@@ -16,9 +16,10 @@ from typing import Literal
 
 from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION
 from shepherd.claims.material import GAP, own_words
+from shepherd.claims.speakers import begin_of_others, sentences_with_speakers
 from shepherd.claims.wordings import rule
 from shepherd.memory.discourse import TALKS, assistants
-from shepherd.prompt.archive_policy import is_about_oneself, is_statement
+from shepherd.prompt.archive_policy import is_about_oneself, is_statement, told_as_question
 from shepherd.prompt.concepts import FRAME, meanings_of
 from shepherd.prompt.fact_profiles import names_of
 from shepherd.prompt.plan import Part
@@ -27,7 +28,14 @@ from shepherd.sentences import is_question, split_sentences
 from shepherd.turn.answer_types import BACK, Wanted, content_of, numbers_in, tells_somebody, wanted_by
 from shepherd.turn.cries_for_help import needs_help
 from shepherd.turn.subjects import tells_of_another
-from shepherd.turn.validity import asks_of_past, calls_off, is_unreal, tells_of_change, tells_of_past
+from shepherd.turn.validity import (
+    asks_of_past,
+    calls_off,
+    is_unreal,
+    stands_for,
+    tells_of_change,
+    tells_of_past,
+)
 from shepherd.types import Fact, Message, SearchResult
 
 __all__ = [
@@ -101,7 +109,8 @@ _SURE = 0.8  # closeness of words that are as good as the same
 # Worth of a later sentence that tells of a change, beside the best of those before it.
 _LEAST_CHANGED = 0.3
 _NEW_PLACE = re.compile(r"\b(?:to|with)\b", re.IGNORECASE)
-_QUOTATION_MARK = re.compile("[\"\u201c\u201e\u00ab\u2039\u300c]|(?<!\\w)['\u2018]")
+# What may be somebody else's words: they stand behind a quotation mark or a label.
+_IS_OF_OTHERS = re.compile("[\"\u201c\u201e\u00ab\u2039\u300c]|(?<!\\w)['\u2018]|\\w: ")
 _ASKS_OF_SPEECH = re.compile(
     r"\b(?:say|tell|ask|write|text|quote|sing|sagen|gesagt|erzählt|geschrieben|dire|raconté|écrit|decir|dicho|contó)\b",
     re.IGNORECASE,
@@ -209,12 +218,18 @@ def _of_memory(memory: SearchResult) -> Iterator[Source]:
 
 def _told(text: str, told_at: tuple[float, int]) -> Source:
     """Return what the user stated in a text, neither questions nor tasks nor cries for help."""
-    said = [one for one in _short_sentences(text) if is_statement(one) and not needs_help(one)]
+    said = [one for one in _short_sentences(text) if _is_told(one) and not needs_help(one)]
     return Source("told", "", "", said, told_at)
 
 
+def _is_told(sentence: str) -> bool:
+    """Return whether a sentence states something, of the user or behind the label of somebody else."""
+    theirs = sentence[begin_of_others(sentence) :].partition(": ")[2]
+    return is_statement(sentence) or is_statement(theirs)
+
+
 def _short_sentences(text: str) -> list[str]:
-    said = [sentence for sentence in split_sentences(text) if not is_question(sentence)]
+    said = [one for one in sentences_with_speakers(text) if not is_question(one) or told_as_question(one)]
     return [sentence for sentence in said if len(sentence) <= _LONGEST_QUOTED]
 
 
@@ -393,7 +408,7 @@ def _told_in(question: str, wanted: Wanted, source: Source, names: _Names) -> It
 def _in_own_words(wanted: Wanted, source: Source, names: _Names) -> Iterator[tuple[float, str, bool]]:
     """Yield the same as `_in_talk`, where the words in quotation marks answer nothing."""
     said = source.sentences
-    own = [own_words(one).replace(GAP, " ") if _QUOTATION_MARK.search(one) else one for one in said]
+    own = [own_words(one).replace(GAP, " ") if _IS_OF_OTHERS.search(one) else one for one in said]
     whole = dict(zip(own, said, strict=True))
     whole |= {
         f"{one} {other}": " ".join(pair)
@@ -410,15 +425,16 @@ def _newest(wanted: Wanted, best: _Told, told: Iterable[_Told]) -> Quote:
     """
     later = [one for one in told if one.told_at > best.told_at and one.is_real]
     near = [one for one in later if one.worth >= (_LEAST_CHANGED if one.changes else _NEARLY) * best.worth]
-    newest = max(near, key=lambda one: one.told_at, default=None)
-    if newest is None:
-        return best.quote
-    sentence = best.quote.sentence
-    held = wanted.holds.sub(" ", sentence) if wanted.holds else sentence
-    others = content_of(held) - wanted.words - content_of(newest.quote.sentence)
-    is_same = newest.worth >= _NEARLY * best.worth and (newest.changes or not others)
+    sentence, newest, is_same = best.quote.sentence, best, False
+    is_valued = wanted.holds is not None or wanted.is_place
+    for one in sorted(near, key=lambda one: one.told_at):
+        stands = stands_for(one.quote.sentence, sentence, wanted.words, is_valued=is_valued)
+        if stands is not False:
+            newest, is_same = one, bool(stands)
     if is_same or newest.quote.kind != best.quote.kind or repeats((sentence, newest.quote.sentence)):
         return newest.quote
+    if newest is best:
+        return best.quote
     is_sure = best.quote.is_sure and newest.quote.is_sure
     return replace(best.quote, is_sure=is_sure, later=newest.quote.sentence)
 
@@ -428,7 +444,7 @@ def _tells_more(wanted: Wanted, sentence: str) -> bool:
 
     "The parents' evening is in the hall" has no time.
     """
-    if wanted.holds is None or calls_off(sentence):
+    if wanted.holds is None or calls_off(sentence, wanted.words):
         return True
     # "I'm nervous about it now" has no time, either.
     others = re.sub(r"\bnow\b", " ", sentence)
@@ -537,7 +553,7 @@ def _in_talk(wanted: Wanted, source: Source, names: _Names) -> Iterator[tuple[fl
         return
     for sentence, words in _candidates(source, pieces):
         score = _TALK_WORTH * sum(places[word] ** -2 for word in wanted.words & words) / len(places)
-        is_answer = wanted.holds is None or wanted.holds.search(sentence) or calls_off(sentence)
+        is_answer = wanted.holds is None or wanted.holds.search(sentence) or calls_off(sentence, wanted.words)
         if not score or not is_answer or repeats([sentence]):
             continue
         if wanted.is_person and not tells_somebody(sentence, wanted.words):

@@ -25,7 +25,7 @@ from shepherd.inference.models import BUILT_IN
 from shepherd.installation import program_from_anywhere
 from shepherd.memory.facts import contradicts
 from shepherd.memory.precision import is_less_precise
-from shepherd.prompt.archive_policy import asks_to_forget, is_statement
+from shepherd.prompt.archive_policy import asks_to_forget, is_statement, told_as_question
 from shepherd.prompt.asked_facts import (
     asked_facts,
     asks,
@@ -121,7 +121,7 @@ _ASKS_WHEN = re.compile(r"\W*(?:and |so )?when\b", re.IGNORECASE)
 # "At breakfast", "whenever it rains"
 _AT_AN_EVENT = re.compile(r"\b(?:at|during|every|each|whenever|while|as soon as) (?-i:[a-z])", re.IGNORECASE)
 _PERSONAL = frozenset(("i", "my", "me", "mine", "we", "our", "us"))
-# One of them stands in most English sentences that tell or ask for something, and in none of other languages.
+# One of them stands in most English sentences that tell or ask for something, and in few of other languages.
 _IN_ENGLISH = frozenset(("i", "my", "the", "are", "your", "you", "for", "to", "and", "please", "with"))
 _WANTS_TO_KNOW = re.compile(
     r"\s*(?:who|whose|when|where|which|how (?:old|tall|many|much|long|often|far)"
@@ -312,9 +312,16 @@ class Review:
             ended = self._former()
             asked = asked_facts(self._asked, [Fact(one.key, one.value, 0, 0) for one in ended])
             keys = {fact.key for meant in asked for fact in meant}
-            self._past = [one for one in ended if one.key in keys]
+            self._past = [one for one in ended if one.key in keys and not self._was_never(one.value)]
         self._former = None
         return self._past
+
+    def _was_never(self, value: str) -> bool:
+        """Return whether the user said of a value that it never held: "I'm not allergic to it after all"."""
+        messages, _, memories = self._quotable
+        told = (one for source in sources_of(messages, (), memories) for one in source.sentences)
+        words = f" {' '.join(words_in(value))} "
+        return any(rule("never was").search(one) and words in f" {' '.join(words_in(one))} " for one in told)
 
     def _fixed_reply(self) -> str:
         """Return the reply to small talk or to what no model can do here, whatever it writes."""
@@ -323,6 +330,8 @@ class Review:
         if asks_for_reminder(self._asked) and not any(self._asked_for):
             is_told = _tells_something(self._asked)
             return self._promise.acknowledgement(self._asked) if is_told else _NO_REMINDERS
+        if told_as_question(self._asked):
+            return self._promise.acknowledgement(self._asked)
         return reply_to_small_talk(self._asked)
 
     def _sentence(self, sentence: str) -> str:
