@@ -225,6 +225,7 @@ PREGNANT = [("condition", "pregnant"), ("condition", "enceinte")]
         ("Slept well, no migraine, so I don't have an excuse", []),
         ("I don't have a migraine, let's go out", []),
         ("Not vegan, but tasty", []),
+        ("I moved from Bonn to the Ulm office, one train further", []),
         ("I lost the baby in the supermarket for a minute", []),
         ("I'm not pregnant with twins", []),
         ("I lost the baby monitor", []),
