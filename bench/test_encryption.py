@@ -169,10 +169,13 @@ def test_an_encrypted_memory(benchmark: Any, paths: dict[str, Path], memories: C
             p50, p99 = row[f"{side}_p50_us"], row[f"{side}_p99_us"]
             print(f"  {name:7} {side:10} p50 {p50:9.1f} us  p99 {p99:9.1f} us")
         p50, p99 = row["p50_ratio"], row["p99_ratio"]
-        print(f"  {name:7} ratio      p50 {p50:.3f}  p99 {p99:.3f} (p50 at most {bars[name]})")
+        which = "both" if name == "hot" else "p50"
+        print(f"  {name:7} ratio      p50 {p50:.3f}  p99 {p99:.3f} ({which} at most {bars[name]})")
     if wanted := os.environ.get("SHEPHERD_BENCH_RESULT"):
         machine = {"machine": platform.machine(), "cpus": os.cpu_count(), "python": platform.python_version()}
         whole = {"date": str(date.today()), **machine, "memories": N_MEMORIES, "runs": figures}
         Path(wanted).write_text(json.dumps(whole, indent=1) + "\n")
     for name, bar in bars.items():
         assert figures[name]["p50_ratio"] <= bar or not JUDGED, name
+    # Where other programs wait for the processor, this is what they cost.
+    assert figures["hot"]["p99_ratio"] <= BAR_HOT or not JUDGED
