@@ -68,7 +68,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory, memories: Corpus) -> dict[st
         if side == "plain":
             convert(file, None, None, None)
         else:
-            convert(file, None, key, KeyEntry(salt, "file", key.check))
+            convert(file, None, key, KeyEntry(salt, "command", key.check))
             remember(key)
     return made
 

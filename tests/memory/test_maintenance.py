@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from shepherd._native.store import Connection
-from shepherd.errors import ForeignDatabaseError, StoreError, UsageError
+from shepherd.errors import ForeignDatabaseError, UsageError
 from shepherd.memory import Memory
 from shepherd.memory.database import Database
 from shepherd.memory.memories import content_hash
@@ -157,7 +157,7 @@ def test_backup_does_not_replace_a_file(memory: Memory, tmp_path: Path) -> None:
 
 @IN_A_FILE
 def test_backup_into_a_missing_folder_is_said(memory: Memory, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no-such-folder"):
+    with pytest.raises(UsageError, match="no-such-folder: there is no such folder"):
         memory.backup(tmp_path / "no-such-folder" / "backup.db")
 
 

@@ -336,13 +336,24 @@ def test_the_same_messages_twice_at_once_leave_the_answer_that_was_made_last(sto
     assert memory.list_sessions("steve") == []
 
 
-@pytest.mark.parametrize(("is_whole", "kept"), [(True, LATER), (False, "")])
-def test_the_memory_of_a_turn_has_the_answer_of_the_retry_if_that_is_whole(store, memory, is_whole, kept):
-    write(store, finished([Message("user", STATEMENT)], EARLIER))
-    write(store, finished([Message("user", STATEMENT)], LATER, is_whole=is_whole))
+@pytest.mark.parametrize(
+    ("how", "shown", "remembered"),
+    [
+        ({"is_whole": True}, LATER, LATER),
+        ({"is_whole": False}, EARLIER, EARLIER),
+        ({"is_whole": False, "is_stopped": True}, LATER, ""),
+    ],
+    ids=["whole", "cut", "stopped"],
+)
+def test_the_memory_of_a_turn_has_the_answer_that_is_shown_if_that_is_whole(
+    store, memory, how, shown, remembered
+):
+    session = write(store, finished([Message("user", STATEMENT)], EARLIER))
+    write(store, finished([Message("user", STATEMENT)], LATER, **how))
 
     [found] = memory.list_memories(user_id="steve")
-    assert (found.question, found.answer) == (STATEMENT, kept)
+    assert (found.question, found.answer) == (STATEMENT, remembered)
+    assert stored(memory, session) == [STATEMENT, shown]
 
 
 def test_a_named_conversation_can_say_the_same_again(store, memory):
