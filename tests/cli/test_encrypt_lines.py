@@ -282,3 +282,16 @@ def test_a_key_that_others_can_read_is_told(home, database):
 
     assert code == 0
     assert f"other users of this machine can use {home / 'key'}" in err
+
+
+def test_a_key_is_not_kept_beside_a_link_to_the_memory_nor_in_the_settings(database, home, monkeypatch):
+    linked = home / "linked" / "memory.db"
+    (home / "linked" / "memory.db-hot").mkdir(parents=True)
+    linked.symlink_to(database)
+    places = [linked.parent / "memory.db-hot" / "key", database.parent / "memory.db.part"]
+    places += [home / ".config" / "shepherd" / name for name in ("config.json", "mcp.json")]
+
+    for place in places:
+        code, out, err = run("encrypt", "--memory-db", str(linked), "--key-file", str(place), "-y")
+        assert (code, out, place.exists()) == (2, "", False)
+        assert "would lose the key" in err

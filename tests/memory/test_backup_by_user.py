@@ -333,3 +333,21 @@ def test_no_key_file_takes_the_place_of_another_file(
 
     assert mine.read_text() == "my own key\n"
     assert not (tmp_path / backup).exists()
+
+
+def test_the_keys_behind_a_link_are_replaced(
+    database: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys, link = tmp_path / "elsewhere.db", tmp_path / "keys.db"
+    with open_(database) as memory:
+        memory.set_fact("name", "Ann")
+        memory.backup(tmp_path / "1.db", keys=keys)
+        before = keys.read_bytes()
+        link.symlink_to(keys)
+        memory.backup(tmp_path / "2.db", keys=link)
+        assert link.is_symlink()
+        assert keys.read_bytes() != before
+        assert caplog.messages == []
+        (tmp_path / "hard.db").hardlink_to(keys)
+        memory.backup(tmp_path / "3.db", keys=keys)
+    assert "another name (a hard link)" in caplog.text

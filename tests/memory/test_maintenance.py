@@ -162,6 +162,27 @@ def test_backup_into_a_missing_folder_is_said(memory: Memory, tmp_path: Path) ->
 
 
 @IN_A_FILE
+@pytest.mark.parametrize("end", [".part", ".converting", "-journal", "-key", ".decrypting"])
+def test_backup_has_no_name_of_files_that_are_deleted(memory: Memory, path: Path, end: str) -> None:
+    with pytest.raises(UsageError, match="Shepherd writes its own files under this name"):
+        memory.backup(f"{path}{end}")
+    memory.backup(f"{path}.bak")
+
+
+@IN_A_FILE
+def test_backup_leaves_files_of_the_user_alone(memory: Memory, tmp_path: Path) -> None:
+    mine = tmp_path / "copy.db.part"
+    mine.write_text("my own notes")
+    with pytest.raises(UsageError, match="has not written this file"):
+        memory.backup(tmp_path / "copy.db")
+    assert mine.read_text() == "my own notes"
+    # What a killed backup has left is another matter.
+    mine.write_bytes(b"SQLite format 3\0...")
+    memory.backup(tmp_path / "copy.db")
+    assert not mine.exists()
+
+
+@IN_A_FILE
 def test_check_names_damaged_pages(memory: Memory, path: Path) -> None:
     for n in range(200):
         memory.store_memory(f"question {n}", "answer " * 50)

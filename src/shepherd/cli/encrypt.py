@@ -100,7 +100,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     if old is None and arguments.rekey:
         raise UsageError(f"{file}: the memory is not encrypted", hint="shepherd encrypt encrypts it")
     require_alone(file)
-    chosen = choose(arguments, config, file, old is not None)
+    chosen = choose(arguments, config, file, is_rekeyed=old is not None, path=path)
     if chosen.source != "passphrase" and not agreed(
         f"Encrypt {file} ({size(os.path.getsize(file))}) with {chosen.in_words}?", screen, yes=arguments.yes
     ):

@@ -15,7 +15,7 @@ from shepherd.encryption.key import new_master_text
 from shepherd.encryption.key_file import Source, refuse_own_names
 from shepherd.encryption.unlocking import LEAST_CHARS, keyring_name, text_of_command, text_of_file
 from shepherd.errors import UsageError
-from shepherd.paths import from_home, given_path, new_file
+from shepherd.paths import default_database, from_home, given_path, new_file
 
 __all__ = ["Chosen", "choose", "drop", "keep"]
 
@@ -37,21 +37,27 @@ class Chosen:
     is_new_file: bool = False  # to be written
 
 
-def choose(arguments: Namespace, config: Config, file: str, is_rekeyed: bool) -> Chosen:
-    """Return the key to encrypt with; asks for a passphrase."""
+def choose(
+    arguments: Namespace, config: Config, shown: str, *, is_rekeyed: bool, path: Path | None = None
+) -> Chosen:
+    """Return the key to encrypt the memory with that is `shown`, at `path` if it is a file.
+
+    Asks for a passphrase.
+    """
+    database = path or default_database()
     if arguments.key_file:
-        return _in_file(given_path(arguments.key_file).absolute(), file, is_rekeyed)
+        return _in_file(given_path(arguments.key_file).absolute(), database, is_rekeyed)
     if arguments.passphrase:
-        return _typed(file)
+        return _typed(shown)
     if arguments.keyring:
         return _in_keyring()
     if config.memory_key_command:
         text = _long_enough(text_of_command(config.memory_key_command), "memory_key_command")
         return Chosen("command", text, "what memory_key_command prints")
     if config.memory_key_file:
-        path = from_home(config.memory_key_file, "memory_key_file").absolute()
-        return _in_file(path, file, is_rekeyed)
-    return _in_keyring() if system_keyring.is_usable() else _typed(file)
+        key_file = from_home(config.memory_key_file, "memory_key_file").absolute()
+        return _in_file(key_file, database, is_rekeyed)
+    return _in_keyring() if system_keyring.is_usable() else _typed(shown)
 
 
 def keep(chosen: Chosen, salt: bytes) -> None:
@@ -81,8 +87,8 @@ def _in_keyring() -> Chosen:
     )
 
 
-def _in_file(path: Path, file: str, is_rekeyed: bool) -> Chosen:
-    refuse_own_names(path, file)
+def _in_file(path: Path, database: Path, is_rekeyed: bool) -> Chosen:
+    refuse_own_names(path, database)
     if path.exists() and is_rekeyed:
         raise UsageError(
             f"{path} already exists, and a new key needs a new file", hint="--key-file names another file"

@@ -41,7 +41,7 @@ def rekey_server(arguments: Namespace, config: Config, screen: Screen) -> int:
             note=f"{shown} is already blind; to change its key, run shepherd encrypt --rekey",
         )
         return 0
-    chosen = choose(arguments, config, shown, True)
+    chosen = choose(arguments, config, shown, is_rekeyed=True)
     if chosen.source != "passphrase" and not agreed(
         f"Re-encrypt {shown} with {chosen.in_words}? Other programs have to wait until this is done.",
         screen,

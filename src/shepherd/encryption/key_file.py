@@ -16,7 +16,14 @@ from typing import Literal
 
 from shepherd.encryption.key import SALT_BYTES, USUAL_COST, Argon2, MemoryKey
 from shepherd.errors import UsageError
-from shepherd.paths import cache_dir, state_dir, write_atomically
+from shepherd.paths import (
+    cache_dir,
+    config_file,
+    default_database,
+    mcp_file,
+    state_dir,
+    write_atomically,
+)
 
 __all__ = [
     "KeyEntry",
@@ -94,15 +101,25 @@ def refuse_foreign(database: str) -> None:
         )
 
 
-def refuse_own_names(place: Path, database: str) -> None:
-    """Raise UsageError if a key would lie where Shepherd writes files, of the memory or others."""
-    path, file = os.path.realpath(place), os.path.realpath(database)
-    folders = [os.path.realpath(folder) for folder in (state_dir(), cache_dir())]
-    if path == file or path.startswith((f"{file}-", f"{file}.", *(f"{folder}/" for folder in folders))):
+def refuse_own_names(place: Path, database: str | os.PathLike[str]) -> None:
+    """Raise UsageError if a key would lie where Shepherd writes files, of this memory or others."""
+    databases = _names_of(database) | _names_of(default_database())
+    others = _names_of(config_file()) | _names_of(mcp_file()) | databases
+    folders = _names_of(state_dir()) | _names_of(cache_dir())
+    begins = (
+        *(f"{name}{mark}" for name in databases for mark in "-."),
+        *(f"{folder}/" for folder in folders),
+    )
+    if any(name in others or name.startswith(begins) for name in _names_of(place)):
         raise UsageError(
             f"{place}: Shepherd writes its own files there, and would lose the key",
             hint="name a file in another folder",
         )
+
+
+def _names_of(path: str | os.PathLike[str]) -> set[str]:
+    """Return a path as it is given, and where it leads."""
+    return {os.path.abspath(path), os.path.realpath(path)}
 
 
 def _is_ours(path: Path) -> bool:

@@ -85,9 +85,11 @@ def back_up(database: Database, path: str, keys: str) -> None:
             f"{database.path}: only the backups of an encrypted memory have keys of their users",
             hint="run shepherd encrypt first, or make a backup without --keys",
         )
-    target, keys = place_of_backup(path), new_files.place_of(keys)
+    target = place_of_backup(path, database.path)
+    # The file itself, whose older keys are overwritten, and not a link to it.
+    keys = os.path.realpath(new_files.place_of(keys))
     is_taken = keys in (target, f"{target}-key") or target == f"{keys}-key"
-    if is_taken or os.path.realpath(keys) == os.path.realpath(database.path):
+    if is_taken or keys == os.path.realpath(database.path):
         raise UsageError(f"{keys}: the keys need a file of their own", hint="name another file after --keys")
     refuse_foreign(target)
     while True:

@@ -9,6 +9,7 @@ know, if that was restored from an older backup.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import secrets
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,8 @@ from shepherd.memory.overwriting import overwrite
 from shepherd.memory.schema import BACKUP_KEYS_ID
 
 __all__ = ["TABLE", "Key", "destroy", "ensure", "give", "memory_id", "read", "rows_of", "store", "write"]
+
+_log = logging.getLogger(__name__)
 
 TABLE = "backup_keys"
 # secret: NULL once it is destroyed, when nobody needs the user's name any more. A user who has taken over the
@@ -163,6 +166,11 @@ def _overwriting(path: str) -> Iterator[None]:
     old = os.open(path, os.O_RDWR)
     try:
         yield
-        overwrite(old)
+        if not overwrite(old):
+            _log.warning(
+                "%s: the keys of users who were deleted since could not be overwritten: the older file has"
+                " another name (a hard link), or the disk refused it",
+                path,
+            )
     finally:
         os.close(old)

@@ -43,7 +43,7 @@ def prepare(path: str, *, read_only: bool) -> None:
         return
     require_ciphers(file)
     if named := settings_in_use().file:
-        refuse_own_names(from_home(named, "memory_key_file"), file)
+        refuse_own_names(from_home(named, "memory_key_file"), path)
     refuse_foreign(file)
     key, source, place = new_key(file)
     entry = KeyEntry(key.salt, source, key.check, place)

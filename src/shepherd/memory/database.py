@@ -22,7 +22,7 @@ from shepherd.errors import ShepherdError, StoreError, StoreMissingError, UsageE
 from shepherd.memory import failures, new_files
 from shepherd.memory.identify import Owner, foreign, identify, key_of, refuse_lost, refuse_version
 from shepherd.memory.migration import is_original, migrate
-from shepherd.memory.overwriting import LOGS, remove_unfinished
+from shepherd.memory.overwriting import COMING, LOGS, PART, UNFINISHED, remove_unfinished
 from shepherd.memory.schema import APPLICATION_ID, USER_VERSION, create_schema, upgrade
 
 __all__ = [
@@ -50,6 +50,8 @@ _READER_CACHE_KIB, _WRITER_CACHE_KIB = 2048, 4096
 
 OF_BACKUP = "name another file for the backup"
 """Hint if a backup can't be written."""
+# Beside the database, files with these ends are overwritten and deleted.
+_OWN_ENDS = (*LOGS, "-key", "-history", "-hot", UNFINISHED, COMING, PART, ".decrypting", ".making")
 
 # Statements whose results pages_in_use takes.
 PAGE_COUNTS: tuple[tuple[str, tuple[()]], ...] = (
@@ -157,7 +159,7 @@ class Database:
 
     def backup(self, path: str) -> None:
         """Copy the database to a new file while it is in use; UsageError if there is a file."""
-        target = place_of_backup(path)
+        target = place_of_backup(path, self.path)
         if self.key is not None:
             refuse_foreign(target)
         # The copy is to blame, not the database.
@@ -484,9 +486,11 @@ def copy_key_entry(source: str, target: str, key: MemoryKey | None) -> None:
     write_entries(target, () if entry is None else (entry,))
 
 
-def place_of_backup(path: str) -> str:
-    """Return where a new backup goes; UsageError if there can't be one."""
+def place_of_backup(path: str, database: str) -> str:
+    """Return where a new backup of a database goes; UsageError if there can't be one."""
     target = new_files.place_of(path)
+    if target.startswith(tuple(f"{database}{end}" for end in _OWN_ENDS)):
+        raise UsageError(f"{target}: Shepherd writes its own files under this name", hint=OF_BACKUP)
     if os.path.exists(target):
         raise UsageError(f"{target} already exists", hint="name a new file for the backup")
     return target

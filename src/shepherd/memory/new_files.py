@@ -6,11 +6,14 @@ import contextlib
 import os
 from collections.abc import Iterator
 
+from shepherd.encryption import looks_encrypted
 from shepherd.errors import UsageError
 from shepherd.memory import failures
-from shepherd.memory.overwriting import remove_copy
+from shepherd.memory.overwriting import PART, remove_copy
 
 __all__ = ["create", "place_of", "writing"]
+
+_HEAD_BYTES = 100
 
 
 def place_of(path: str) -> str:
@@ -37,12 +40,25 @@ def writing(target: str, hint: str = "") -> Iterator[str]:
 
     Raises StoreError about `target`, with `hint` if there is one.
     """
-    part = f"{target}.part"
+    part = f"{target}{PART}"
     with failures.blamed_on(target, hint):
-        try:
+        if os.path.lexists(part):
+            if not os.path.islink(part):
+                _refuse_foreign(part)
             remove_copy(part)  # a killed process has left it
-            create(part)
+        create(part)
+        try:
             yield part
             os.replace(part, target)
         finally:
             remove_copy(part)
+
+
+def _refuse_foreign(part: str) -> None:
+    """Raise UsageError for a file that is no beginning of a copy of a memory."""
+    with open(part, "rb") as file:
+        head = file.read(_HEAD_BYTES)
+    if head.strip(b"\0") and not head.startswith(b"SQLite format 3\0") and not looks_encrypted(head):
+        raise UsageError(
+            f"{part}: Shepherd needs this name, and has not written this file", hint="rename it, or the copy"
+        )
