@@ -32,6 +32,11 @@ def location(message: str) -> str | None:
         "I moved to Claude from ChatGPT",
         "I moved from Berlin to Ulm and back",
         "I moved from Berlin to Zelp University",
+        "I settled in Row F for the show",
+        "I moved to Terminal 5 of Heathrow by bus",
+        "We found a house in Denver, we're moving on the 1st of March",
+        "I found a flat in Lisbon on Airbnb for our holiday",
+        "I've just moved in with my sister in Leeds until my flat is fixed",
     ],
 )
 def test_what_is_no_place_is_no_home(message):

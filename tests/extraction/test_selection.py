@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from shepherd.extraction.answer import Extracted, _source, select
 from shepherd.memory import Memory
+from shepherd.memory.records import Claim
 
 EATS_MEAT = "Does the user eat meat?"
 WORDS = [
@@ -175,3 +176,19 @@ def test_a_memory_of_one_of_several_lines_has_none(memory):
     assert _source("Vim", ["I like Helix."], secrets=False) == ("", 0)
     assert _source("Vim", ["I like Helix.", "And tea."], secrets=False) == ("", -1)
     assert _source("Vim", [], secrets=False) == ("", -1)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("My new boss is called Ute.", "Ute"),
+        ("My new boss is called Ute. Ute is no longer my boss.", None),
+    ],
+)
+def test_a_new_one_is_learned_with_the_end_of_the_old_one(memory, line, name):
+    memory.set_fact("boss_name", "Henrik", "steve")
+
+    chosen = select(Extracted(), (line,), memory, "steve", facts_only=True, secrets=False)
+
+    learned = [claim.value for claim in chosen.claims if isinstance(claim, Claim)]
+    assert learned == ([] if name is None else [name])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.prompt.asked_facts import asked_facts, asks_for_all, is_of_others, named_in
+from shepherd.prompt.asked_facts import asked_facts, asks_for_all, is_given_to_user, is_of_others, named_in
 from shepherd.prompt.fact_values import whole
 from shepherd.types import Fact
 
@@ -368,6 +368,24 @@ def test_a_question_of_others_is_told_from_one_of_the_fact(question, key, of_oth
     [fact] = [one for one in FACTS if one.key == key]
 
     assert is_of_others(question, fact, FACTS) is of_others
+
+
+@pytest.mark.parametrize(
+    ("sentence", "key", "is_given"),
+    [
+        ("You are allergic to wool.", "sister_allergy", True),
+        ("Your allergy is wool.", "sister_allergy", True),
+        ("Your sister is allergic to wool.", "sister_allergy", False),
+        ("Elsa is allergic to wool.", "sister_allergy", False),
+        ("You live in Oulu.", "sister_location", True),
+        ("You live in Turku.", "location", False),
+        ("You have a cat called Pebble.", "cat_name", False),
+    ],
+)
+def test_what_is_of_a_relative_is_not_told_as_the_users_own(sentence, key, is_given):
+    [fact] = [one for one in FACTS if one.key == key]
+
+    assert is_given_to_user(sentence, fact, FACTS) is is_given
 
 
 def test_all_that_is_known_is_asked_for_of_the_user_alone():

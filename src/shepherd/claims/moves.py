@@ -17,6 +17,12 @@ MOVED_FROM = (
     r"|house|straight) )*from (?P<old>[^,;:.!?]{2,50}?) (?:over )?to (?:the )?"
 )
 _FROM_TO = re.compile(MOVED_FROM, re.IGNORECASE)
+# "Row F", "Terminal 5 of Heathrow"
+_NUMBERED = re.compile(
+    r"(?:row|seat|terminal|gate|room|table|platform|desk|lane|section|level|stage|floor|bay|ward|aisle|carriage|coach)"
+    r" (?:\d+|[A-Z])\b",
+    re.IGNORECASE,
+)
 _AND_BACK = re.compile(r",? and (?:then )?(?:straight |right )?back\b", re.IGNORECASE)
 _MOVED = re.compile(r"\b(?:moved|moving|relocated|shifted|transferred)\b", re.IGNORECASE)
 # Endings that few but towns have, in English, German, French, Dutch and Scandinavian.
@@ -40,7 +46,7 @@ def is_home(value: str, sentence: str) -> bool:
     "From Bosch to Siemens" is a change of jobs, and "from Metz to Toul" one of homes: one of the two has to
     be a town by its name, or the sentence has to speak of a home.
     """
-    if _AND_BACK.match(sentence.partition(value)[2]):
+    if _NUMBERED.match(value) or _AND_BACK.match(sentence.partition(value)[2]):
         return False
     if is_town(value):
         return True

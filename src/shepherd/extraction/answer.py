@@ -330,10 +330,19 @@ def select(
     return kept
 
 
+_NEW_ONE = re.compile(
+    r"\b(?:(?:my|our) new|(?:mein|unser)\w* neue\w*|(?:mon|ma|notre) nouve\w+|(?:mi|nuestr[oa]) nuev[oa])\b",
+    re.IGNORECASE,
+)
+
+
 def _not_over(verdicts: Iterable[Verdict], line: str) -> Iterator[Verdict]:
     """Yield what a line does not say itself to be over: "I joined Bosch in 2019 and left in May"."""
     for verdict in verdicts:
-        over = {one.value for one in ended_facts(line, [Fact(verdict.key, verdict.value, 0, 0)])}
+        # "My new boss is called Ute" tells that another one is over.
+        told = verdict.assertion.sentence
+        rest = line.replace(told, " ") if _NEW_ONE.search(told) else line
+        over = {one.value for one in ended_facts(rest, [Fact(verdict.key, verdict.value, 0, 0)])}
         if not over:
             yield verdict
         elif verdict.key in LISTS:

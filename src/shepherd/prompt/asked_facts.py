@@ -83,6 +83,7 @@ __all__ = [
     "asks_for_all",
     "companions",
     "explained",
+    "is_given_to_user",
     "is_in_value",
     "is_of_others",
     "is_theirs",
@@ -310,6 +311,9 @@ def _unranked(key: str) -> str:
     return "" if rest == key else rest
 
 
+_SAYS_YOU = re.compile(r"\byou(?:r|rs|'re)?\b", re.IGNORECASE)
+
+
 def is_of_others(question: str, fact: Fact, facts: Sequence[Fact], answer: str = "") -> bool:
     """Return whether a question is about others than a fact is: "How old is Ida?".
 
@@ -332,6 +336,15 @@ def is_of_others(question: str, fact: Fact, facts: Sequence[Fact], answer: str =
         (is_common(word) or (is_named and not is_silent(word))) and not explained(word, one, asked, known)[0]
         for word in asked.words
     )
+
+
+def is_given_to_user(sentence: str, fact: Fact, facts: Sequence[Fact]) -> bool:
+    """Return whether a sentence says of the user what is somebody else's: "You play the trumpet"."""
+    one = next(one for one in Known(facts).profiles if one.fact.key == fact.key)
+    if not one.relations or one.is_bare or not _SAYS_YOU.search(sentence):
+        return False
+    said = content_words(in_question(sentence))
+    return not any(relation_of(word) or word in one.names for word in said)
 
 
 @dataclass(frozen=True, slots=True)

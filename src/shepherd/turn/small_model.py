@@ -30,6 +30,7 @@ from shepherd.prompt.asked_facts import (
     asked_facts,
     asks,
     asks_for_all,
+    is_given_to_user,
     is_of_others,
     named_in,
     names_a_thing,
@@ -454,10 +455,12 @@ class Review:
         facts = self._asked_for[0]
         if self._said or sentence in _NO_ANSWERS:
             return True
+        known = self._judge.sources.known
+        told = [fact for fact in known if states(sentence, fact, n_words=_TOLD_WORDS)]
+        if told and all(is_given_to_user(sentence, fact, known) for fact in told):
+            return False
         if not facts:
             # "How old is Saoirse?" is not answered by the user's own age.
-            known = self._judge.sources.known
-            told = [fact for fact in known if states(sentence, fact, n_words=_TOLD_WORDS)]
             is_answer = _is_question(self._asked) and not sentence.startswith(LIST)
             return (
                 not is_answer
