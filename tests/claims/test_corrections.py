@@ -134,3 +134,25 @@ def test_the_corrected_value_is_stored_in_place_of_the_word_alone(tmp_path, clai
 
     assert kept.facts == {"car": "blue Skoda Octavia"}
     assert [claim.statement for claim in kept.claims] == lines
+
+
+@pytest.mark.parametrize(
+    ("message", "day"),
+    [
+        ("My wedding has been moved to 19 June.", "19 June"),
+        ("we've had to push the wedding to the 4th of October", "4th of October"),
+        ("They've moved our wedding from 12 June to Friday at 3pm", "Friday at 3pm"),
+        ("My sister's wedding has been moved to 19 June.", None),
+        ("The wedding of my boss has been moved to 19 June.", None),
+        ("They might move my wedding to 19 June.", None),
+        ("My wedding hasn't been moved to 19 June.", None),
+        ("I put my wedding dress off to Friday.", None),
+        ("My wedding moved to tears", None),
+    ],
+)
+def test_an_event_that_is_put_off_has_the_new_day(message, day):
+    facts = [Fact("wedding", "12 June", 0, 0), Fact("likes", "12 June", 0, 0)]
+
+    found = [(one.key, one.value, one.changes) for one in corrected_facts(message, facts)]
+
+    assert found == ([] if day is None else [("wedding", day, True)])

@@ -71,6 +71,28 @@ _BACK = re.compile(
     r"\b(?:and|i'm|i am|went|came|moved|got) back\b|\bback (?:at|in|to|with|home)\b|\bre(?:turn|join)ed\b",
     re.IGNORECASE,
 )
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_NTH = r"\d{1,2}(?:st|nd|rd|th)?"
+_DAY = (
+    rf"(?:(?:the )?{_NTH}(?: of)? {_MONTH}(?: \d{{4}})?|{_MONTH} {_NTH}(?:,? \d{{4}})?"
+    rf"|(?:next )?(?:mon|tues|wednes|thurs|fri|satur|sun)day(?: the {_NTH})?"
+    r"(?: at \d{1,2}(?:[:.]\d\d)?(?: ?[ap]m)?)?)\b"
+)
+_WHERE_TO = r"(?: (?:back|forward|off))?"
+_PUT = rf"(?:moved?|rescheduled?|postponed?|push(?:ed)?|put|brought|bring|delay(?:ed)?){_WHERE_TO}"
+_HAVE_PUT = rf"(?:'ve| have|'d)?(?: (?:just|now|had to|decided to))* {_PUT}"
+_EVENT = r"(?P<topic>[\w -]{2,40}?)"
+_TO_DAY = rf"(?: from [^.!?;,]{{2,25}}?)? (?:to|until|till) (?P<new>{_DAY})"
+# "My wedding has been moved to 19 June", "we've had to push the exam back to Friday"
+_PUT_OFF = tuple(
+    re.compile(wording, re.IGNORECASE)
+    for wording in (
+        rf"(?<![\w'])(?:my|our) {_EVENT}(?:'s| has| have| was| were| is| got)"
+        rf"(?: (?:just|now|been|being|had to be|had))* {_PUT}{_TO_DAY}",
+        rf"(?<![\w'])(?:they|we|i){_HAVE_PUT} (?:my|our) {_EVENT}{_WHERE_TO}{_TO_DAY}",
+        rf"(?<![\w'])(?:we|i){_HAVE_PUT} the {_EVENT}{_WHERE_TO}{_TO_DAY}",
+    )
+)
 _BEHIND_MARK = re.compile(r"[.;:]\s|, (?=my |our |the )")
 
 
@@ -115,7 +137,21 @@ def corrected_facts(text: str, facts: Iterable[Fact]) -> list[Correction]:
                 found[fact.key] = Correction(fact.key, new, sentence, changes=is_certain)
                 # "I moved from Bosch to Siemens. I moved from Siemens to ABB."
                 current[fact.key] = replace(fact, value=new)
+    for sentence, topic, new in _put_off(sentences):
+        for fact in current.values():
+            if {*words_of(fact.key)} == topic and re.search(_DAY, fact.value, re.IGNORECASE):
+                found[fact.key] = Correction(fact.key, new, sentence, changes=True)
     return [*found.values()]
+
+
+def _put_off(sentences: Iterable[str]) -> Iterator[tuple[str, set[str], str]]:
+    """Yield sentences that move something to another day, with the words for it and the day."""
+    for sentence in sentences:
+        if any(rule(name).search(sentence) for name in ("unreal", "reported", "negations")):
+            continue
+        plain = sentence.replace("\u2019", "'")
+        for match in (match for wording in _PUT_OFF for match in wording.finditer(plain)):
+            yield sentence, {*match["topic"].casefold().split()}, match["new"].removeprefix("the ")
 
 
 def _told(sentence: str) -> Iterator[re.Match[str]]:
