@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import threading
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -136,8 +137,9 @@ def main(arguments: Sequence[str]) -> int:
     verbose = any(argument in ("-v", "--verbose") for argument in arguments)
     if verbose:
         _log_to_stderr()
+    options = Namespace()
     try:
-        code = _dispatch(list(arguments), screen)
+        code = _dispatch(list(arguments), screen, options)
         screen.flush()
     except BrokenPipeError:
         _silence_stdout()  # the reader has closed the pipe, as `| head` does
@@ -152,7 +154,7 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:
         if verbose:
             screen.traceback()
-        return _report(error, screen, verbose=verbose)
+        return _report(error, screen, options, verbose=verbose)
     return code
 
 
@@ -163,21 +165,22 @@ def parser_of(command: str) -> Parser:
     return parser
 
 
-def _dispatch(arguments: list[str], screen: Screen) -> int:
+def _dispatch(arguments: list[str], screen: Screen, options: Namespace) -> int:
+    """Run the command; `options` gets what its arguments say."""
     arguments = _with_options_last(arguments)
     first = arguments[0] if arguments else ""
     if first in ("-h", "--help", "help") and len(arguments) == 1:
         screen.print(_help())
         return 0
     if first == "help":
-        return _dispatch([*arguments[1:2], "--help"], screen)
+        return _dispatch([*arguments[1:2], "--help"], screen, options)
     if first in ("-V", "--version"):
         screen.print(_version())
         return 0
     if first not in COMMANDS and (mode := next((flag for flag in _MODES if flag in arguments), "")):
         arguments = [argument for argument in arguments if argument != mode]
-        first, *options = _MODES[mode]
-        arguments = [*options, *arguments]
+        first, *more = _MODES[mode]
+        arguments = [*more, *arguments]
     elif first in COMMANDS:
         arguments = arguments[1:]
     elif " " in first.strip() and not _OPTION_WITH_VALUE.match(first):  # a question in quotes
@@ -198,6 +201,7 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
         arguments = command.reordered(arguments)
     parser = parser_of(first)
     parsed = parser.parse_args(with_action(parser, arguments))
+    vars(options).update(vars(parsed))
     screen.as_json = parsed.json
     if first not in _WITHOUT_PASSPHRASE:
         from shepherd.cli.passphrases import ask_passphrase
@@ -276,7 +280,7 @@ def _version() -> str:
     return f"shepherd {__version__}"
 
 
-def _report(error: Exception, screen: Screen, *, verbose: bool) -> int:
+def _report(error: Exception, screen: Screen, options: Namespace, *, verbose: bool) -> int:
     """Print an error; returns the exit code."""
     if isinstance(error, ShepherdError) and not isinstance(error, InternalError):
         screen.error(str(error), error.hint)
@@ -287,7 +291,7 @@ def _report(error: Exception, screen: Screen, *, verbose: bool) -> int:
             f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
         )
         return 1
-    path = "" if verbose else _write_traceback()
+    path = "" if verbose else _write_traceback(options)
     message = str(error) if isinstance(error, InternalError) else type(error).__name__
     steps = [error.hint] if isinstance(error, InternalError) and error.hint else []
     if not verbose:
@@ -296,7 +300,7 @@ def _report(error: Exception, screen: Screen, *, verbose: bool) -> int:
     return 1
 
 
-def _write_traceback() -> str:
+def _write_traceback(options: Namespace) -> str:
     """Write the traceback to a new file; returns its path, or "" if that failed."""
     import time
 
@@ -307,31 +311,35 @@ def _write_traceback() -> str:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"{_version()}, Python {sys.version}, {sys.platform}\n{_traceback_to_keep()}")
+            file.write(f"{_version()}, Python {sys.version}, {sys.platform}\n{_traceback_to_keep(options)}")
     except OSError:
         return ""
     return str(path)
 
 
-def _traceback_to_keep() -> str:
+def _traceback_to_keep(options: Namespace) -> str:
     """Return the traceback; while a memory is encrypted, without messages, which may quote words."""
     import traceback
 
-    if not _is_memory_encrypted():
+    if not _is_memory_encrypted(options):
         return traceback.format_exc()
     kind, _, trace = sys.exc_info()
     return f"{''.join(traceback.format_tb(trace))}{kind.__name__ if kind else ''}\n"
 
 
-def _is_memory_encrypted() -> bool:
-    """Return whether this process uses an encrypted memory, or the settings name one that it did not open."""
-    from shepherd.config.file import load
+def _is_memory_encrypted(options: Namespace) -> bool:
+    """Return whether this process uses an encrypted memory, or an option or the settings name one."""
+    from shepherd.cli.parsing import valid_settings
     from shepherd.encryption import is_in_use
     from shepherd.memory_factory import is_memory_encrypted
 
-    with suppress(ShepherdError, OSError):
-        return is_in_use() or is_memory_encrypted(load().config)
-    return is_in_use()
+    if is_in_use():
+        return True
+    for named in (options, Namespace()):  # it may have crashed before it opened either
+        with suppress(ShepherdError, OSError):
+            if is_memory_encrypted(valid_settings(named).config):
+                return True
+    return False
 
 
 def _silence_stdout() -> None:
