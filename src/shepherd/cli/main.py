@@ -14,6 +14,7 @@ import threading
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import NoReturn
 
@@ -88,7 +89,8 @@ _MODES = {
     "--tui": ["tui"],
 }
 # Commands that open no memory, and the one whose terminal belongs to another program.
-_WITHOUT_PASSPHRASE = {"completion", "config", "fragment", "mcp", "model", "provider", "template", "tools"}
+_WITHOUT_MEMORY = {"completion", "config", "fragment", "model", "provider", "template", "tools"}
+_WITHOUT_PASSPHRASE = {*_WITHOUT_MEMORY, "mcp"}
 # Options of many commands that people type before the command or its action, and whether a value follows.
 _EARLY = {
     **dict.fromkeys(("--user", "--memory-db", "-m", "--model", "-p", "--provider"), True),
@@ -208,12 +210,23 @@ def _dispatch(arguments: list[str], screen: Screen, options: Namespace) -> int:
         from shepherd.encryption import set_asker
 
         set_asker(ask_passphrase)
+    if first not in _WITHOUT_MEMORY:
+        from shepherd.encryption import set_when_made
+
+        set_when_made(partial(_seal_when_made, parsed, screen))
     for line in migrate_original_config(ConfigFile()):
         screen.note(line)
     raise_on_interrupt()
     code = command.execute(parsed, screen)
     assert isinstance(code, int)
     return code
+
+
+def _seal_when_made(options: Namespace, screen: Screen, file: str) -> None:
+    from shepherd.cli.parsing import valid_settings
+    from shepherd.cli.readable_files import seal_when_made
+
+    seal_when_made(file, valid_settings(options).config, screen)
 
 
 def _with_options_last(arguments: list[str]) -> list[str]:
