@@ -124,3 +124,17 @@ def test_a_memory_that_the_environment_names_takes_the_history_where_there_is_no
 
     assert files_with_word(home) == []
     assert sealed(Path(work)) == [LINE, "hello"]
+
+
+def test_forgetting_in_an_encrypted_memory_reaches_the_plain_history(home, work):
+    with Memory(user_id="steve") as memory:
+        memory.set_fact("bird", "an owl")
+    assert main(["encrypt", "--memory-db", work, "--key-file", str(home / "key"), "-y"]) == 0
+    history_place(Config(memory_database=work), with_memory=True)
+    assert files_with_word(home) == ["history"]
+
+    assert main(["memory", "forget", "1", "--memory-db", work]) == 0
+    assert main(["memory", "forget", "--everything", "--yes", "--memory-db", work]) == 0
+
+    assert files_with_word(home) == []
+    assert "+hello" in history_file().read_text()  # typed for the usual memory
