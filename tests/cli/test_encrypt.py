@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shepherd._native.store import HAS_CIPHERS
-from shepherd.cli import main as main_module
+from shepherd.cli import memory as memory_command
 from shepherd.cli.main import main
 from shepherd.encryption import MemoryKey
 from shepherd.encryption.unlocking import remember
@@ -173,27 +173,31 @@ def test_doctor_says_when_the_key_is_not_locked(home, shepherd, monkeypatch, cap
     assert "ulimit -l" in said
 
 
-@pytest.mark.parametrize("memory", ["plain", "open", "closed"])  # the latter two encrypted
+@pytest.mark.parametrize("memory", ["plain", "open", "closed", "named"])  # all but the first encrypted
 def test_a_crash_log_has_no_message_while_a_memory_is_encrypted(tmp_path, monkeypatch, memory):
     for kind in ("STATE", "DATA", "CONFIG"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path))
+    options = []
+    database = tmp_path / "shepherd" / "memory.db"
     if memory == "open":
         remember(MemoryKey(b"k" * 32, b"s" * 16))
-    elif memory == "closed":  # as with --nomemory
-        database = tmp_path / "shepherd" / "memory.db"
-        database.parent.mkdir()
+    elif memory == "named":
+        database = tmp_path / "work.db"
+        options = ["--memory-db", str(database)]
+    if memory in ("closed", "named"):  # as with --nomemory, or before it is opened
+        database.parent.mkdir(exist_ok=True)
         database.write_bytes(b"s" * 16 + bytes([16, 0, 2, 2, 64, 64, 32, 32]) + bytes(4072))
 
-    def quote() -> None:
+    def quote(arguments, screen) -> int:
         raise ValueError(WORDS[0])
 
+    monkeypatch.setattr(memory_command, "execute", quote)
     try:
-        quote()
-    except ValueError:
-        written = Path(main_module._write_traceback()).read_text()
+        assert main(["memory", "list", *options]) == 1
     finally:
         forget_keys()
 
+    [written] = [file.read_text() for file in (tmp_path / "shepherd").glob("crash-*.log")]
     assert "in quote" in written
     assert "ValueError" in written
     assert (WORDS[0] in written) is (memory == "plain")

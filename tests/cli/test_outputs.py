@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import shlex
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Don
     def run(line: str) -> Done:
         out, err = io.StringIO(), io.StringIO()
         try:
-            code = _dispatch(shlex.split(line), Screen(out, err))
+            code = _dispatch(shlex.split(line), Screen(out, err), Namespace())
         except ShepherdError as error:
             code = error.exit_code
             err.write(f"{error} | {error.hint}\n")

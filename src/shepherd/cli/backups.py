@@ -150,6 +150,10 @@ def restore(arguments: Namespace, screen: Screen) -> int:
         stats, user = memory.stats(), memory.user_id
     if was_encrypted and not stats.is_encrypted:
         screen.warn("the backup was not encrypted, so the memory is no longer encrypted", "shepherd encrypt")
+    if stats.is_encrypted and not was_encrypted:
+        from shepherd.cli.readable_files import seal_or_warn
+
+        seal_or_warn(database, config, screen)
     kept = f"; the previous database is {aside}" if aside else ""
     screen.result(
         {

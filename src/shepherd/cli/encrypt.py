@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from argparse import Namespace
 from pathlib import Path
 
-from shepherd import encryption, kept_files
+from shepherd import encryption
 from shepherd.cli.encrypt_key import choose, drop, keep
 from shepherd.cli.parsing import Parser, add_common_options, add_setting_option, agreed, loaded_settings
 from shepherd.cli.progress import working
+from shepherd.cli.readable_files import remove_copies, seal_readable
 from shepherd.commands.history_place import sealed_history_file
 from shepherd.commands.screen import Screen, size
 from shepherd.config import Config
@@ -21,9 +21,7 @@ from shepherd.encryption.unlocking import (
     require_ciphers,
 )
 from shepherd.errors import UsageError
-from shepherd.overwriting import remove, remove_tree
 from shepherd.paths import history_file
-from shepherd.stored_files import leftovers, readable_copies, stored_files
 
 __all__ = ["build_decrypt_parser", "build_parser", "execute", "execute_decrypt"]
 
@@ -72,7 +70,6 @@ def _add_options(parser: Parser) -> None:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Encrypt; returns the exit code."""
-    from shepherd.commands.history import seal_history
     from shepherd.memory.conversion import database_to_convert, require_alone
 
     config = loaded_settings(arguments).config
@@ -87,11 +84,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     file, old = database_to_convert(path)
     if old is not None and not arguments.rekey:
         # A crash of the run before may have left what is beside the database as it was.
-        _remove_copies(path)
-        _remove_leftovers(config)
         _complete_history(path, file, old)
-        seal_history(history_file(), sealed_history_file(path), Sealer(old))
-        _warn_of_readable(config, True, screen)
+        seal_readable(path, config, old, screen)
         screen.result(
             {"file": file, "encrypted": True},
             note=f"{file} is encrypted already; shepherd encrypt --rekey gives it another key",
@@ -112,14 +106,20 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     keep(chosen, salt)
     try:
         with working(screen, "encrypting"):
-            is_gone = _convert(path, config, file, old, key, entry)
+            is_gone = _convert(path, file, old, key, entry)
     except BaseException:
         if not _may_have_salt(file, salt):
             drop(chosen, salt)
         raise
     if os.name != "nt" and chosen.source == "file" and os.stat(chosen.place).st_mode & 0o077:
         screen.warn(f"other users of this machine can use {chosen.place}", f"chmod 600 {chosen.place}")
-    _warn_of_readable(config, is_gone, screen)
+    if not is_gone:
+        screen.warn(
+            "the bytes of the old database could not be overwritten: the file has another name (a hard link),"
+            " or the disk refused it",
+            "delete hard links and snapshots of the file",
+        )
+    seal_readable(path, config, key, screen)
     screen.result(
         {"file": file, "encrypted": True, "key": chosen.source, "place": chosen.place},
         note=f"encrypted: {file}, with {chosen.in_words}. {chosen.advice}".rstrip(),
@@ -149,7 +149,7 @@ def execute_decrypt(arguments: Namespace, screen: Screen) -> int:
         screen.note("nothing was changed")
         return 1
     with working(screen, "decrypting"):
-        _convert(path, config, file, old, None, None)
+        _convert(path, file, old, None, None)
     screen.result({"file": file, "encrypted": False}, note=f"decrypted: {file}")
     return 0
 
@@ -179,14 +179,13 @@ def _require_package() -> None:
 
 def _convert(
     path: Path,
-    config: Config,
     file: str,
     old: MemoryKey | None,
     new: MemoryKey | None,
     entry: KeyEntry | None,
 ) -> bool:
     """Convert the database and what is beside it; return whether the old bytes are overwritten."""
-    from shepherd.commands.history import adopt_copy, copy_history, drop_copies, seal_history
+    from shepherd.commands.history import adopt_copy, copy_history, drop_copies
     from shepherd.memory.conversion import convert
 
     plain, sealed = history_file(), sealed_history_file(path)
@@ -204,12 +203,8 @@ def _convert(
         raise
     if new is not None:
         remember(new)
-    _remove_copies(path)
-    if new is not None:
-        _remove_leftovers(config)
+    remove_copies(path)
     adopt_copy(sealed, _sealer(new), plain)
-    if old is None and new is not None:
-        seal_history(plain, sealed, Sealer(new))
     return is_gone
 
 
@@ -226,21 +221,6 @@ def _may_have_salt(file: str, salt: bytes) -> bool:
         return True
 
 
-def _remove_copies(path: Path) -> None:
-    """Delete saved indexes and conversations, which can be made again."""
-    # Where the database is a link, its indexes are beside the link.
-    remove_tree(f"{os.path.abspath(path)}-hot")
-    for owner in kept_files.owners(kept_files.folder()):
-        kept_files.forget(owner)
-
-
-def _remove_leftovers(config: Config) -> None:
-    """Delete logs, and what killed runs have left: nobody needs them, and they can be read."""
-    for leftover in leftovers(config):
-        with contextlib.suppress(OSError):  # it is named if it is a database
-            remove(leftover)
-
-
 def _complete_history(path: Path, file: str, key: MemoryKey | None) -> None:
     """Let the lines typed at the prompt be as a conversion that was killed has left the memory."""
     from shepherd.commands.history import adopt_copy, drop_copies
@@ -250,20 +230,3 @@ def _complete_history(path: Path, file: str, key: MemoryKey | None) -> None:
     adopt_copy(sealed, _sealer(key), history_file())
     if not is_locked(file):  # by a conversion that needs its copy
         drop_copies(sealed)
-
-
-def _warn_of_readable(config: Config, is_gone: bool, screen: Screen) -> None:
-    """Name what can be read still: older copies of this memory, backups, and other names of its file."""
-    if not is_gone:
-        screen.warn(
-            "the bytes of the old database could not be overwritten: the file has another name (a hard link),"
-            " or the disk refused it",
-            "delete hard links and snapshots of the file",
-        )
-    for copy in readable_copies(config):
-        is_older = ".before-" in copy.name
-        what = "an older copy of this memory" if is_older else "a database of Shepherd, such as a backup"
-        screen.warn(f"{copy} is {what}, and not encrypted", "delete it")
-    indexes = sorted({file.path.parent for file in stored_files(config) if "hot-indexes" in file.path.parts})
-    for folder in indexes:
-        screen.warn(f"{folder} has saved search indexes of a PostgreSQL memory", "delete it")

@@ -11,8 +11,10 @@ import re
 import signal
 import sys
 import threading
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import NoReturn
 
@@ -87,7 +89,8 @@ _MODES = {
     "--tui": ["tui"],
 }
 # Commands that open no memory, and the one whose terminal belongs to another program.
-_WITHOUT_PASSPHRASE = {"completion", "config", "fragment", "mcp", "model", "provider", "template", "tools"}
+_WITHOUT_MEMORY = {"completion", "config", "fragment", "model", "provider", "template", "tools"}
+_WITHOUT_PASSPHRASE = {*_WITHOUT_MEMORY, "mcp"}
 # Options of many commands that people type before the command or its action, and whether a value follows.
 _EARLY = {
     **dict.fromkeys(("--user", "--memory-db", "-m", "--model", "-p", "--provider"), True),
@@ -136,8 +139,9 @@ def main(arguments: Sequence[str]) -> int:
     verbose = any(argument in ("-v", "--verbose") for argument in arguments)
     if verbose:
         _log_to_stderr()
+    options = Namespace()
     try:
-        code = _dispatch(list(arguments), screen)
+        code = _dispatch(list(arguments), screen, options)
         screen.flush()
     except BrokenPipeError:
         _silence_stdout()  # the reader has closed the pipe, as `| head` does
@@ -152,7 +156,7 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:
         if verbose:
             screen.traceback()
-        return _report(error, screen, verbose=verbose)
+        return _report(error, screen, options, verbose=verbose)
     return code
 
 
@@ -163,21 +167,22 @@ def parser_of(command: str) -> Parser:
     return parser
 
 
-def _dispatch(arguments: list[str], screen: Screen) -> int:
+def _dispatch(arguments: list[str], screen: Screen, options: Namespace) -> int:
+    """Run the command; `options` gets what its arguments say."""
     arguments = _with_options_last(arguments)
     first = arguments[0] if arguments else ""
     if first in ("-h", "--help", "help") and len(arguments) == 1:
         screen.print(_help())
         return 0
     if first == "help":
-        return _dispatch([*arguments[1:2], "--help"], screen)
+        return _dispatch([*arguments[1:2], "--help"], screen, options)
     if first in ("-V", "--version"):
         screen.print(_version())
         return 0
     if first not in COMMANDS and (mode := next((flag for flag in _MODES if flag in arguments), "")):
         arguments = [argument for argument in arguments if argument != mode]
-        first, *options = _MODES[mode]
-        arguments = [*options, *arguments]
+        first, *more = _MODES[mode]
+        arguments = [*more, *arguments]
     elif first in COMMANDS:
         arguments = arguments[1:]
     elif " " in first.strip() and not _OPTION_WITH_VALUE.match(first):  # a question in quotes
@@ -198,18 +203,30 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
         arguments = command.reordered(arguments)
     parser = parser_of(first)
     parsed = parser.parse_args(with_action(parser, arguments))
+    vars(options).update(vars(parsed))
     screen.as_json = parsed.json
     if first not in _WITHOUT_PASSPHRASE:
         from shepherd.cli.passphrases import ask_passphrase
         from shepherd.encryption import set_asker
 
         set_asker(ask_passphrase)
+    if first not in _WITHOUT_MEMORY:
+        from shepherd.encryption import set_when_made
+
+        set_when_made(partial(_seal_when_made, parsed, screen))
     for line in migrate_original_config(ConfigFile()):
         screen.note(line)
     raise_on_interrupt()
     code = command.execute(parsed, screen)
     assert isinstance(code, int)
     return code
+
+
+def _seal_when_made(options: Namespace, screen: Screen, file: str) -> None:
+    from shepherd.cli.parsing import valid_settings
+    from shepherd.cli.readable_files import seal_when_made
+
+    seal_when_made(file, valid_settings(options).config, screen)
 
 
 def _with_options_last(arguments: list[str]) -> list[str]:
@@ -276,7 +293,7 @@ def _version() -> str:
     return f"shepherd {__version__}"
 
 
-def _report(error: Exception, screen: Screen, *, verbose: bool) -> int:
+def _report(error: Exception, screen: Screen, options: Namespace, *, verbose: bool) -> int:
     """Print an error; returns the exit code."""
     if isinstance(error, ShepherdError) and not isinstance(error, InternalError):
         screen.error(str(error), error.hint)
@@ -287,7 +304,7 @@ def _report(error: Exception, screen: Screen, *, verbose: bool) -> int:
             f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
         )
         return 1
-    path = "" if verbose else _write_traceback()
+    path = "" if verbose else _write_traceback(options)
     message = str(error) if isinstance(error, InternalError) else type(error).__name__
     steps = [error.hint] if isinstance(error, InternalError) and error.hint else []
     if not verbose:
@@ -296,7 +313,7 @@ def _report(error: Exception, screen: Screen, *, verbose: bool) -> int:
     return 1
 
 
-def _write_traceback() -> str:
+def _write_traceback(options: Namespace) -> str:
     """Write the traceback to a new file; returns its path, or "" if that failed."""
     import time
 
@@ -307,31 +324,35 @@ def _write_traceback() -> str:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"{_version()}, Python {sys.version}, {sys.platform}\n{_traceback_to_keep()}")
+            file.write(f"{_version()}, Python {sys.version}, {sys.platform}\n{_traceback_to_keep(options)}")
     except OSError:
         return ""
     return str(path)
 
 
-def _traceback_to_keep() -> str:
+def _traceback_to_keep(options: Namespace) -> str:
     """Return the traceback; while a memory is encrypted, without messages, which may quote words."""
     import traceback
 
-    if not _is_memory_encrypted():
+    if not _is_memory_encrypted(options):
         return traceback.format_exc()
     kind, _, trace = sys.exc_info()
     return f"{''.join(traceback.format_tb(trace))}{kind.__name__ if kind else ''}\n"
 
 
-def _is_memory_encrypted() -> bool:
-    """Return whether this process uses an encrypted memory, or the settings name one that it did not open."""
-    from shepherd.config.file import load
+def _is_memory_encrypted(options: Namespace) -> bool:
+    """Return whether this process uses an encrypted memory, or an option or the settings name one."""
+    from shepherd.cli.parsing import valid_settings
     from shepherd.encryption import is_in_use
     from shepherd.memory_factory import is_memory_encrypted
 
-    with suppress(ShepherdError, OSError):
-        return is_in_use() or is_memory_encrypted(load().config)
-    return is_in_use()
+    if is_in_use():
+        return True
+    for named in (options, Namespace()):  # it may have crashed before it opened either
+        with suppress(ShepherdError, OSError):
+            if is_memory_encrypted(valid_settings(named).config):
+                return True
+    return False
 
 
 def _silence_stdout() -> None:

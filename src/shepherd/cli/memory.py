@@ -35,6 +35,7 @@ from shepherd.cli.parsing import (
 from shepherd.cli.progress import amount, working
 from shepherd.cli.receipts import (
     add_receipt,
+    forget_all_typed,
     forget_typed,
     print_receipt,
     receipt_value,
@@ -46,6 +47,7 @@ from shepherd.commands.explain import decided_in_words, item_in_words, nothing_t
 from shepherd.commands.screen import Screen, age_in_words, counted, day, printable, size
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.escaping import PIPED
+from shepherd.paths import history_file
 from shepherd.wording import inflected
 
 if TYPE_CHECKING:
@@ -371,16 +373,16 @@ def _forget_everything(memory: Memory, arguments: Namespace, screen: Screen) -> 
         return 1
     receipt = Receipt()
     is_own = "user_id" not in given_settings(arguments)
-    is_meant = typed_elsewhere(memory, users, arguments) if is_own else None
+    is_known = typed_elsewhere(memory, users, arguments) if is_own else None
     with working(screen, "deleting"):
         n_rows = memory.delete_user(receipt=receipt)
     if is_own:  # the history of the prompt is that of the account
-        forget_typed((), receipt, arguments, is_meant or (lambda line: True))
+        forget_all_typed(receipt, arguments, is_known)
     value: dict[str, Any] = {"user": user, "rows": n_rows}
     if arguments.receipt:
         value["receipt"] = receipt_value(receipt, arguments)
     screen.result(value, note=f"all data of {printable(user)} is deleted: {held}")
-    if is_meant is not None:
+    if is_known is not None and history_file().exists():
         screen.note("the prompt's history, which your databases share, keeps its other lines")
     if arguments.receipt and not screen.as_json:
         print_receipt(receipt, arguments, screen)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from argparse import Namespace
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.parsing import loaded_settings
 from shepherd.commands.screen import Screen
-from shepherd.config.file import load
 from shepherd.errors import StoreError
 from shepherd.paths import history_file
 from shepherd.stored_files import copies_of_database
 
 if TYPE_CHECKING:
-    from shepherd.config.file import Loaded
     from shepherd.memory import Memory, Receipt
 
 __all__ = [
     "add_receipt",
+    "forget_all_typed",
     "forget_typed",
     "print_receipt",
     "receipt_value",
@@ -62,14 +60,6 @@ def forget_typed(
     is_meant: Callable[[str], object] | None = None,
 ) -> None:
     """Delete lines from the history of the prompt: those with one of the texts, or that are meant."""
-    # Not at the top: prompt_toolkit takes a tenth of a second.
-    from shepherd.commands.history_place import history_place
-
-    path, sealer = history_place(loaded_settings(arguments).config, with_memory=True)
-    if path is None or not path.exists():
-        return
-    from shepherd.commands.history import remove_lines
-
     wanted = {_folded(text) for text in texts} - {""}
     long = [text for text in wanted if len(text) >= _LEAST_CHARS]
 
@@ -81,13 +71,42 @@ def forget_typed(
             or (is_meant is not None and bool(is_meant(line)))
         )
 
-    try:
-        n_removed = remove_lines(path, is_one, sealer)
-    except OSError as error:
-        raise StoreError(
-            f"{path}: {error.strerror}; it may contain what was forgotten", hint="delete this file"
-        ) from error
-    receipt.removed[_LINES] += n_removed
+    _remove_typed(receipt, arguments, is_one, is_one)
+
+
+def forget_all_typed(receipt: Receipt, arguments: Namespace, is_known: Callable[[str], bool] | None) -> None:
+    """Delete all lines of the user from the history of the prompt; in one for other memories, the known."""
+
+    def is_any(line: str) -> bool:
+        return True
+
+    _remove_typed(receipt, arguments, is_any, is_known or is_any)
+
+
+def _remove_typed(
+    receipt: Receipt,
+    arguments: Namespace,
+    is_sealed_one: Callable[[str], bool],
+    is_plain_one: Callable[[str], bool],
+) -> None:
+    # Not at the top: prompt_toolkit takes a tenth of a second.
+    from shepherd.commands.history_place import history_place
+
+    place, sealer = history_place(loaded_settings(arguments).config, with_memory=True)
+    for path in dict.fromkeys((place, history_file())):
+        if path is None or not path.exists():
+            continue
+        from shepherd.commands.history import remove_lines
+
+        is_plain = path == history_file()
+        is_one = is_plain_one if is_plain else is_sealed_one
+        try:
+            n_removed = remove_lines(path, is_one, None if is_plain else sealer)
+        except OSError as error:
+            raise StoreError(
+                f"{path}: {error.strerror}; it may contain what was forgotten", hint="delete this file"
+            ) from error
+        receipt.removed[_LINES] += n_removed
 
 
 def typed_elsewhere(
@@ -98,10 +117,9 @@ def typed_elsewhere(
     All databases that aren't encrypted share one history, which is that of the database in the settings file:
     for another one, only lines that it knows can be told to be its own.
     """
-    from shepherd.commands.history_place import history_place
+    from shepherd.commands.history_place import is_history_of_another
 
-    path, _ = history_place(loaded_settings(arguments).config, with_memory=True)
-    if path != history_file() or _database_of(loaded_settings(arguments)) == _database_of(load(environ={})):
+    if not is_history_of_another(loaded_settings(arguments).config):
         return None
     typed = {
         _folded(message.raw)
@@ -111,13 +129,6 @@ def typed_elsewhere(
         if message.role == "user"
     }
     return lambda line: _folded(line) in typed
-
-
-def _database_of(settings: Loaded) -> str:
-    from shepherd.memory_factory import memory_file
-
-    file = memory_file(settings.config)
-    return settings.config.memory_database if file is None else os.path.realpath(file)
 
 
 def _folded(text: str) -> str:

@@ -59,15 +59,16 @@ def open_history(
 
 def seal_history(plain: Path, sealed: Path, sealer: Sealer) -> None:
     """Move the lines of a plain file behind those of a sealed one. Raises OSError."""
-    target = _SealedFile(sealed, sealer)  # raises where a LineHistory goes on without the file
-    if lines := _not_yet(target, _lines(FileHistory(str(plain)))):
-        for line in lines:
-            target.store_string(line)
-        os.chmod(sealed, 0o600)
-    if plain.is_file():  # not where it is a link to /dev/null
-        # Where it is a link to a file among others of the user, that file has the lines.
-        remove(plain.resolve())
-    remove(plain)
+    with locked(sealed.parent):  # two programs may begin at once
+        target = _SealedFile(sealed, sealer)  # raises where a LineHistory goes on without the file
+        if lines := _not_yet(target, _lines(FileHistory(str(plain)))):
+            for line in lines:
+                target.store_string(line)
+            os.chmod(sealed, 0o600)
+        if plain.is_file():  # not where it is a link to /dev/null
+            # Where it is a link to a file among others of the user, that file has the lines.
+            remove(plain.resolve())
+        remove(plain)
 
 
 def copy_history(sealed: Path, old: Sealer, new: Sealer | None) -> None:

@@ -11,6 +11,7 @@ from shepherd.encryption.unlocking import (
     looks_encrypted,
     scratch_folder,
     set_asker,
+    set_when_made,
     unlock,
     use_settings,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "new_salt",
     "scratch_folder",
     "set_asker",
+    "set_when_made",
     "unlock",
     "use_settings",
 ]

@@ -36,6 +36,7 @@ __all__ = [
     "require_ciphers",
     "scratch_folder",
     "set_asker",
+    "set_when_made",
     "settings_in_use",
     "spellings",
     "text_of_command",
@@ -72,6 +73,7 @@ class Settings:
 class _State:
     settings: Settings = Settings()
     ask: Asker | None = None
+    when_made: Callable[[str], None] | None = None
 
 
 _state = _State()
@@ -97,6 +99,17 @@ def set_asker(ask: Asker | None) -> None:
 def ask(question: str) -> str | None:
     """Return what the person types; None if nobody can be asked, or nobody answers."""
     return None if _state.ask is None else _state.ask(question)
+
+
+def set_when_made(call: Callable[[str], None] | None) -> None:
+    """Let this function know the path of a memory that is encrypted from the beginning, once it is made."""
+    _state.when_made = call
+
+
+def tell_made(path: str) -> None:
+    """Tell that an encrypted memory was made, before anything opens it."""
+    if _state.when_made is not None:
+        _state.when_made(path)
 
 
 def known(salt: bytes) -> MemoryKey | None:

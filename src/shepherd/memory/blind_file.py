@@ -12,7 +12,7 @@ import os
 from shepherd.encryption import KeyEntry
 from shepherd.encryption.key_file import refuse_foreign, refuse_own_names, write_entries
 from shepherd.encryption.server_key import forget_new, new_key
-from shepherd.encryption.unlocking import require_ciphers, settings_in_use
+from shepherd.encryption.unlocking import require_ciphers, settings_in_use, tell_made
 from shepherd.errors import StoreError
 from shepherd.memory import failures
 from shepherd.memory.conversion import convert
@@ -64,6 +64,7 @@ def prepare(path: str, *, read_only: bool) -> None:
         _remove(making)
     if is_first:
         write_entries(file, (entry,))
+        tell_made(file)
     else:
         forget_new(key)
 
