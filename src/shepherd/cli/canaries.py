@@ -12,7 +12,7 @@ from shepherd.cli.progress import working
 from shepherd.commands.screen import Screen, counted
 from shepherd.encryption import Sealer, looks_encrypted
 from shepherd.errors import UsageError
-from shepherd.stored_files import StoredFile, database_file, stored_files
+from shepherd.stored_files import StoredFile, database_file, is_plain, stored_files
 
 if TYPE_CHECKING:
     from shepherd.config import Config
@@ -127,15 +127,15 @@ def _has(file: StoredFile, search: WordSearch, memory: Memory, *, is_database: b
     if search.in_file(file.path):
         return True
     sealer = memory.sealer
-    if sealer is None or is_database:
-        return not is_database and _has_copy(file, search)
+    if is_database:
+        return False
     if file.what == "log of the database":
-        if file.path.name.endswith("-wal") and _is_filled(file.path):
+        if sealer is not None and not file.path.name.endswith("-shm") and _is_filled(file.path):
             raise _UnsearchedError("it is encrypted, and a program uses it; quit every chat and server")
         return False
-    if file.what == "lines typed at the prompt":
+    if sealer is not None and file.what == "lines typed at the prompt":
         return _has_line(file.path, search, sealer)
-    if file.what == "saved search index":
+    if sealer is not None and file.what == "saved search index":
         return _has_sealed(file.path, search, sealer)
     return _has_copy(file, search)
 
@@ -170,6 +170,8 @@ def _has_copy(file: StoredFile, search: WordSearch) -> bool:
     with open(file.path, "rb") as opened:
         head = opened.read(100)
     if not looks_encrypted(head):
+        if file.what == "copy of the database" and not is_plain(file.path):
+            raise _UnsearchedError("it is no database that can be read; is it compressed or encrypted?")
         return False
     from shepherd._native.store import SQLiteError
     from shepherd.errors import ShepherdError

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.parsing import loaded_settings
 from shepherd.commands.screen import Screen
 from shepherd.config.file import load
-from shepherd.errors import StoreError
+from shepherd.errors import ShepherdError, StoreError
 from shepherd.paths import history_file
 from shepherd.stored_files import copies_of_database
 
@@ -157,4 +158,18 @@ def print_receipt(receipt: Receipt, arguments: Namespace, screen: Screen) -> Non
 
 def _copies(arguments: Namespace) -> list[str]:
     copies = copies_of_database(loaded_settings(arguments).config)
-    return [f"{path}, an older copy of the database; delete it when you no longer need it" for path in copies]
+    return [
+        f"{path}, a copy of the database; delete it when you no longer need it"
+        for path in copies
+        if not _has_keys(path)
+    ]
+
+
+def _has_keys(path: Path) -> bool:
+    """Return whether a file has the keys of users' backups, which are of no use without it."""
+    from shepherd.memory.restore_by_user import has_keys
+
+    try:
+        return has_keys(str(path))
+    except ShepherdError:
+        return False
