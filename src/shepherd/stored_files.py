@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import glob
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ __all__ = [
 
 # SQLite's own files beside a database.
 _LOGS = ("-wal", "-shm", "-journal")
+# What a restore of a backup with users' keys decrypts into, with the logs and the key file of that.
+_DECRYPTING = re.compile(r"\.decrypting(-[0-9]+)?(-wal|-shm|-journal|-key)?")
 _TEXT_BYTES = 1 << 13
 # What a write that was killed leaves begins with a dot; the others may quote what was said.
 _LEFTOVERS = (".history.*", "mcp-*.log", "crash-*.log")
@@ -76,6 +79,12 @@ def leftovers(config: Config) -> list[Path]:
         real = database.resolve()
         found += sorted(real.parent.glob(f".{glob.escape(real.name)}-history.*"))
         found += [Path(f"{real}.part{end}") for end in ("", *_LOGS)]
+        found += [
+            path
+            for one in dict.fromkeys((database, real))
+            for path in sorted(one.parent.glob(f"{glob.escape(one.name)}.decrypting*"))
+            if _DECRYPTING.fullmatch(path.name.removeprefix(one.name))
+        ]
     return [path for path in found if path.is_file()]
 
 
