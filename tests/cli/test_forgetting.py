@@ -13,6 +13,8 @@ import pytest
 from shepherd import encryption, kept_files
 from shepherd._native.store import HAS_CIPHERS, Connection
 from shepherd.canary import WordSearch
+from shepherd.commands.history import seal_history
+from shepherd.encryption import MemoryKey, Sealer
 from shepherd.memory import Memory, hot
 from shepherd.sequences import sequence_of
 from shepherd.types import Message
@@ -270,6 +272,18 @@ def test_an_audit_opens_what_the_key_of_the_memory_opens(shepherd, home, told, m
     receipt = json.loads(shepherd("memory", "forget", told, "--receipt", "--json").stdout)["receipt"]
     named = {left.partition(",")[0] for left in receipt["left"] if "a copy of the database" in left}
     assert named == {str(path) for path in (backup, *copies)}
+
+
+def test_lines_that_were_sealed_before_a_plain_backup_was_restored_are_named(shepherd, home, told) -> None:
+    sealed = home.database.with_name("memory.db-history")
+    seal_history(home.history, sealed, Sealer(MemoryKey(bytes(32), bytes(16))))
+
+    receipt = shepherd("memory", "forget", told, "--receipt").stdout
+    audit = shepherd("memory", "audit", "--canary", WORD + "x")
+
+    assert f"not reached  3 lines of another key in {sealed}" in receipt
+    assert audit.returncode == 1
+    assert f"{sealed}: 3 of its lines have another key" in " ".join(audit.stderr.split())
 
 
 def test_a_program_that_reads_meanwhile_is_named(shepherd, home, told) -> None:

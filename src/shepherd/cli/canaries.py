@@ -133,26 +133,25 @@ def _has(file: StoredFile, search: WordSearch, memory: Memory, *, is_database: b
         if sealer is not None and not file.path.name.endswith("-shm") and _is_filled(file.path):
             raise _UnsearchedError("it is encrypted, and a program uses it; quit every chat and server")
         return False
-    if sealer is not None and file.what == "lines typed at the prompt":
+    if file.what == "lines typed at the prompt":
         return _has_line(file.path, search, sealer)
     if sealer is not None and file.what == "saved search index":
         return _has_sealed(file.path, search, sealer)
     return _has_copy(file, search)
 
 
-def _has_line(path: Path, search: WordSearch, sealer: Sealer) -> bool:
+def _has_line(path: Path, search: WordSearch, sealer: Sealer | None) -> bool:
+    # The user's own file in the folder of states, and that of a memory that is decrypted, are not sealed.
+    if path.name.removeprefix(".").startswith("history") or path.name.endswith(".plain"):
+        return False
     # Not at the top: prompt_toolkit takes a tenth of a second.
-    from shepherd.commands.history import sealed_lines
+    from shepherd.commands.history import count_foreign_lines, sealed_lines
 
-    n_rows = len([row for row in path.read_bytes().splitlines() if row.strip()])
-    lines = sealed_lines(path, sealer)
+    lines = [] if sealer is None else sealed_lines(path, sealer)
     if any(search.in_bytes(line.encode("utf-8", "surrogatepass")) for line in lines):
         return True
-    # The user's own file beside it is not sealed.
-    if path.name.startswith("history") or path.name.endswith(".plain"):
-        return False
-    if len(lines) < n_rows:
-        raise _UnsearchedError(f"{n_rows - len(lines)} of its lines have another key")
+    if n := count_foreign_lines(path, sealer):
+        raise _UnsearchedError(f"{n} of its lines have another key")
     return False
 
 

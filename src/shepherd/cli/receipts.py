@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.parsing import loaded_settings
-from shepherd.commands.screen import Screen
+from shepherd.commands.screen import Screen, counted
 from shepherd.config.file import load
 from shepherd.errors import ShepherdError, StoreError
 from shepherd.paths import history_file
 from shepherd.stored_files import copies_of_database
 
 if TYPE_CHECKING:
+    from shepherd.config import Config
     from shepherd.config.file import Loaded
+    from shepherd.encryption import Sealer
     from shepherd.memory import Memory, Receipt
 
 __all__ = [
@@ -66,7 +68,9 @@ def forget_typed(
     # Not at the top: prompt_toolkit takes a tenth of a second.
     from shepherd.commands.history_place import history_place
 
-    path, sealer = history_place(loaded_settings(arguments).config, with_memory=True)
+    config = loaded_settings(arguments).config
+    path, sealer = history_place(config, with_memory=True)
+    _note_foreign(config, sealer, receipt)
     if path is None or not path.exists():
         return
     from shepherd.commands.history import remove_lines
@@ -89,6 +93,32 @@ def forget_typed(
             f"{path}: {error.strerror}; it may contain what was forgotten", hint="delete this file"
         ) from error
     receipt.removed[_LINES] += n_removed
+
+
+def _note_foreign(config: Config, sealer: Sealer | None, receipt: Receipt) -> None:
+    """Name lines beside the database that nobody can read without another key."""
+    from shepherd.memory_factory import memory_file
+
+    database = memory_file(config)
+    if database is None:
+        return
+    from shepherd.commands.history_place import sealed_history_file
+
+    sealed = sealed_history_file(database)
+    if not sealed.exists():
+        return
+    from shepherd.commands.history import count_foreign_lines
+
+    try:
+        n = count_foreign_lines(sealed, sealer)
+    except OSError as error:
+        receipt.left.append(f"{sealed}: {error.strerror}; it may contain what was forgotten")
+    else:
+        if n:
+            receipt.left.append(
+                f"{counted(n, 'line')} of another key in {sealed}; delete this file when you no longer need"
+                " them"
+            )
 
 
 def typed_elsewhere(
