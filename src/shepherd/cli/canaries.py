@@ -195,7 +195,7 @@ def _in_sync(memory: Memory, search: WordSearch) -> tuple[list[tuple[str, str, s
     unsearched: dict[str, str] = {}
     for one in sealed_texts(cast("MemoryStore", memory.transactions)):
         if one.text is None:
-            unsearched[one.where] = "it cannot be read; is the disk connected?"
+            unsearched[one.where] = one.why
         elif one.where not in found and search.in_bytes(one.text.encode("utf-8", "surrogatepass")):
             found[one.where] = (one.where, "written by shepherd sync", _OWN if one.is_own else _OTHER)
     return list(found.values()), list(unsearched.items())
