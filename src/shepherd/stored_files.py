@@ -188,7 +188,7 @@ def _kind(path: Path, otherwise: str) -> str:
         return "saved search index"
     if path.name.removeprefix(".").startswith("history"):
         return "lines typed at the prompt"
-    if path.suffix in (".state", ".part"):
+    if path.suffix in (".state", ".part") and path.parent.parent == cache_dir() / "conversations":
         return "kept conversation"
     if path.suffix == ".log":
         return "log"

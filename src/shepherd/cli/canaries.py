@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -41,6 +42,7 @@ _FREE = "left from an older version; the next shepherd memory forget or facts cl
 _READ = "another program reads the memory; when that has ended, the next forgetting overwrites it"
 _OWN = "forget it, then shepherd sync"
 _OTHER = "forget it, then shepherd sync here, and on the machine that wrote the file"
+_AS_TOKENS = "as numbers of a model's tokens; delete this folder, and the model reads them again"
 _BY_KIND = {
     "log of the database": "the next forgetting empties it, and so does closing every chat and server",
     "copy of the database": "delete this file when you no longer need it",
@@ -55,14 +57,13 @@ def search_everywhere(memory: Memory, arguments: Namespace, screen: Screen) -> i
     config = loaded_settings(arguments).config
     search = WordSearch(_word(arguments.canary), memory.schema_texts())
     with working(screen, "searching"):
-        found, unsearched = _found(config, search, memory)
+        found, unsearched, n_searched = _found(config, search, memory)
     values = [{"where": where, "what": what, "remedy": remedy} for where, what, remedy in found]
-    n_files = len(stored_files(config))
     screen.listing(
         values,
         ["where", "what it is", "how to remove it"],
         [(where, what, screen.runnable(remedy)) for where, what, remedy in found],
-        empty=f"the word is in none of {counted(n_files - len(unsearched), 'file')}",
+        empty=f"the word is in none of {counted(n_searched, 'file')}",
     )
     for where, why in unsearched:
         screen.warn(f"not searched: {where}: {why}")
@@ -79,8 +80,8 @@ def _word(given: str) -> str:
 
 def _found(
     config: Config, search: WordSearch, memory: Memory
-) -> tuple[list[tuple[str, str, str]], list[tuple[str, str]]]:
-    """Return where the word is, what that is and the remedy; and what was not searched, with the reason."""
+) -> tuple[list[tuple[str, str, str]], list[tuple[str, str]], int]:
+    """Return where the word is, with the remedy; what was not searched, and why; how many files were."""
     database = database_file(config)
     tables = memory.tables_with(search.forms)
     found = [
@@ -88,8 +89,10 @@ def _found(
         for table, n in tables.items()
     ]
     unsearched = []
+    kept: Counter[Path] = Counter()
+    files = stored_files(config)
     is_read = database is not None and _is_filled(Path(f"{database}-wal"))
-    for file in stored_files(config):
+    for file in files:
         if file.path == database and tables:
             continue
         try:
@@ -97,12 +100,18 @@ def _found(
                 found.append((str(file.path), file.what, _remedy(file, database, is_read)))
         except _UnsearchedError as error:
             unsearched.append((str(file.path), str(error)))
+        except _TokensError:
+            kept[file.path.parent] += 1
         except FileNotFoundError:  # it was a temporary one
             continue
         except OSError as error:
             unsearched.append((str(file.path), error.strerror or str(error)))
+    n_searched = len(files) - len(unsearched) - kept.total()
+    unsearched += [
+        (str(folder), f"{counted(n, 'kept conversation')} {_AS_TOKENS}") for folder, n in kept.items()
+    ]
     synced, unread = _in_sync(memory, search)
-    return found + synced, unsearched + unread
+    return found + synced, unsearched + unread, n_searched
 
 
 def _is_filled(path: Path) -> bool:
@@ -122,10 +131,16 @@ class _UnsearchedError(Exception):
     """Why a file that hides its words cannot be searched."""
 
 
+class _TokensError(Exception):
+    """A file has its words as ids of a model's tokens: only the model can tell which they are."""
+
+
 def _has(file: StoredFile, search: WordSearch, memory: Memory, *, is_database: bool) -> bool:
-    """Return whether the word is in a file. Raises _UnsearchedError, OSError."""
+    """Return whether the word is in a file. Raises _UnsearchedError, _TokensError, OSError."""
     if search.in_file(file.path):
         return True
+    if file.what == "kept conversation":
+        raise _TokensError
     sealer = memory.sealer
     if is_database:
         return False
