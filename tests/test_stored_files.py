@@ -77,13 +77,19 @@ def test_files_beside_a_database_elsewhere_are_told_apart(home: Path) -> None:
         ".before-restore": "copy of the database",
         ".before-migration-2": "copy of the database",
         ".before-restore-wal": "copy of the database",
+        ".before-restore-key": "where the key of the memory comes from",
+        "-2026-11-29": "copy of the database",
+        ".bak": "copy of the database",
         ".converting": "copy of the database",
     }
     expected = {write(home / "notes" / f"mine[1].db{end}"): what for end, what in kinds.items()}
     config = Config(memory_database="~/notes/mine[1].db")
+    # One that is not readable as a text.
+    (home / "notes" / "mine[1].db.bak").write_bytes(bytes(8))
 
     assert {file.path: file.what for file in stored_files(config)} == expected
     assert [path.name for path in copies_of_database(config)] == [
+        "mine[1].db.bak",
         "mine[1].db.before-migration-2",
         "mine[1].db.before-restore",
     ]

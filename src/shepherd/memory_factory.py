@@ -114,7 +114,11 @@ def _use_key_of(config: Config) -> None:
         encryption.use_settings(config.memory_key_command, config.memory_key_file)
 
 
-_SYNCED = "SELECT 1 FROM sqlite_master WHERE name = 'sync_state'"
+# Or was.
+_SYNCED = (
+    "SELECT 1 FROM sqlite_master WHERE name = 'sync_state'"
+    " UNION ALL SELECT 1 FROM meta WHERE key >= 'sync_left/' AND key < 'sync_left0' LIMIT 1"
+)
 
 
 def _let_sync_forget(memory: Memory) -> None:

@@ -7,8 +7,10 @@ conversations) are the user's own.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import glob
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +22,17 @@ __all__ = [
     "StoredFile",
     "copies_of_database",
     "database_file",
+    "is_plain",
     "leftovers",
     "readable_copies",
     "stored_files",
 ]
 
-_ASIDE = (".before-restore", ".before-migration", ".converting", ".part")
+# SQLite's own files beside a database.
+_LOGS = ("-wal", "-shm", "-journal")
+# What a restore of a backup with users' keys decrypts into, with the logs and the key file of that.
+_DECRYPTING = re.compile(r"\.decrypting(-[0-9]+)?(-wal|-shm|-journal|-key)?")
+_TEXT_BYTES = 1 << 13
 # What a write that was killed leaves begins with a dot; the others may quote what was said.
 _LEFTOVERS = (".history.*", "mcp-*.log", "crash-*.log")
 _MAGIC = b"SQLite format 3\0"
@@ -50,12 +57,18 @@ def database_file(config: Config) -> Path | None:
 
 
 def copies_of_database(config: Config) -> list[Path]:
-    """Return the copies of the database that Shepherd itself has put beside it, without their logs."""
+    """Return what is beside the database and may be a copy of it, also of the user; without logs."""
     database = database_file(config)
     if database is None:
         return []
-    beside = sorted(database.parent.glob(f"{glob.escape(database.name)}.before-*"))
-    return [path for path in beside if not path.name.endswith(("-wal", "-shm", "-journal"))]
+    return [
+        path
+        for path, what in _of_database(database)
+        if what == "copy of the database"
+        and path.is_file()
+        and not path.name.endswith(_LOGS)
+        and (path.name.startswith(f"{database.name}.before-") or not _is_text(path))
+    ]
 
 
 def leftovers(config: Config) -> list[Path]:
@@ -65,7 +78,13 @@ def leftovers(config: Config) -> list[Path]:
     if database is not None:
         real = database.resolve()
         found += sorted(real.parent.glob(f".{glob.escape(real.name)}-history.*"))
-        found += [Path(f"{real}.part{end}") for end in ("", "-wal", "-shm", "-journal")]
+        found += [Path(f"{real}.part{end}") for end in ("", *_LOGS)]
+        found += [
+            path
+            for one in dict.fromkeys((database, real))
+            for path in sorted(one.parent.glob(f"{glob.escape(one.name)}.decrypting*"))
+            if _DECRYPTING.fullmatch(path.name.removeprefix(one.name))
+        ]
     return [path for path in found if path.is_file()]
 
 
@@ -120,18 +139,48 @@ def _all(config: Config) -> Iterator[tuple[Path, str]]:
 
 
 def _of_database(database: Path) -> Iterator[tuple[Path, str]]:
-    for path in sorted(database.parent.glob(f"{glob.escape(database.name)}[-.]*")):
+    name = glob.escape(database.name)
+    for path in sorted([*database.parent.glob(f"{name}[-.]*"), *database.parent.glob(f".{name}-history.*")]):
+        end = path.name.removeprefix(".").removeprefix(database.name)
         if path.is_dir():
-            for index in sorted(path.rglob("*")):
-                yield index, "saved search index"
-        elif path.name.startswith(tuple(database.name + end for end in _ASIDE)):
-            yield path, "copy of the database"
-        elif path.name.startswith(f"{database.name}-history"):
+            what = "saved search index" if end == "-hot" else "copy of the database"
+            for inside in sorted(path.rglob("*")):
+                yield inside, what
+        elif end in _LOGS:
+            yield path, "log of the database"
+        elif end == "-history" or end.startswith("-history."):
             yield path, "lines typed at the prompt"
-        elif path.name == f"{database.name}-key":
+        elif end.endswith("-key") and _is_text(path):
             yield path, "where the key of the memory comes from"
         else:
-            yield path, "log of the database"
+            yield path, "copy of the database"
+
+
+def is_plain(path: Path) -> bool:
+    """Return whether the bytes of a file beside the database show its words: a plain database, or a text."""
+    base = path
+    for end in _LOGS:
+        if path.name.endswith(end):
+            # Its pages are as those of its database; -shm has only their numbers.
+            base = path.with_name(path.name.removesuffix(end))
+            if end == "-shm" or not path.stat().st_size:
+                return True
+    try:
+        with open(base, "rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC or _is_text(path)
+    except OSError:
+        return _is_text(path)
+
+
+def _is_text(path: Path) -> bool:
+    """Return whether a file begins with readable text, or is empty."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_TEXT_BYTES)
+        # A letter may be cut off.
+        return "\0" not in codecs.getincrementaldecoder("utf-8")().decode(head)
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def _kind(path: Path, otherwise: str) -> str:
@@ -139,7 +188,7 @@ def _kind(path: Path, otherwise: str) -> str:
         return "saved search index"
     if path.name.removeprefix(".").startswith("history"):
         return "lines typed at the prompt"
-    if path.suffix in (".state", ".part"):
+    if path.suffix in (".state", ".part") and path.parent.parent == cache_dir() / "conversations":
         return "kept conversation"
     if path.suffix == ".log":
         return "log"

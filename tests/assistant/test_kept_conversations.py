@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from shepherd import Assistant, Memory, kept_files
+from shepherd.cli.main import main
 from shepherd.config import Config
 from shepherd.inference import Engine, load_check
 from shepherd.inference.state_file import read_front
@@ -23,7 +24,8 @@ CONFIG = Config(max_tokens=4, seed=1)
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("CACHE", "CONFIG", "DATA", "STATE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
 
 
 @pytest.fixture
@@ -72,6 +74,27 @@ def keep_one(memory: Memory, user: str = "steve") -> Path:
     path = kept_files.put(kept_files.folder(), owner, lambda file: file.write(b"x"), asked_at=time.time())
     assert path is not None
     return path
+
+
+def test_an_audit_does_not_take_the_numbers_of_tokens_for_no_words(
+    endless_model: Path, memory: Memory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = talk(endless_model, memory, "my cat is Quixlemont")
+    assert any("Quixlemont" in text for text in kept(endless_model))
+    arguments = ["memory", "audit", "--canary", "Quixlemont", "--memory-db", memory.path]
+
+    def audit() -> tuple[int, str]:
+        code = main(arguments)
+        return code, " ".join(capsys.readouterr().err.split())
+
+    code, said = audit()
+    own = kept_files.folder() / memory.files_owner("steve")
+    assert (code, f"not searched: {own}: 1 kept conversation as numbers" in said) == (1, True)
+    memory.clear_session(session)
+    for one in memory.list_memories():
+        memory.delete_memory(one.id)
+    code, said = audit()
+    assert (code, "the word is in none of" in said) == (0, True), said
 
 
 @pytest.mark.parametrize("what", ["conversation", "memory", "turn", "message", "document", "fact"])

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from shepherd._native.store import HAS_CIPHERS
+from shepherd.config import Config
 from shepherd.memory import Memory
+from shepherd.memory.overwriting import in_use
+from shepherd.stored_files import leftovers
 from tests.memory.blind import known_key
 
 pytestmark = pytest.mark.skipif(not HAS_CIPHERS, reason="this SQLite was built without ciphers")
@@ -55,3 +59,24 @@ def test_mistaken_names_are_refused(home, shepherd, tmp_path):
     assert f"shepherd memory restore {backup} --keys {keys}" in swapped.stderr
     alone = shepherd("memory", "restore", keys, "-y")
     assert "this file has the users' keys of backups, and nothing else" in alone.stderr
+
+
+def test_what_a_killed_restore_has_decrypted_is_removed_unless_it_is_in_use(home, shepherd, tmp_path):
+    with known_key(tmp_path), Memory(home.database, blind=True) as memory:
+        memory.set_fact("city", "Porto", "anna")
+        copies = [f"{home.database}.decrypting{end}" for end in ("", "-2")]
+        for number, copy in enumerate(copies):
+            memory.backup(made := tmp_path / f"{number}.db")
+            for end in ("", "-key"):
+                Path(f"{made}{end}").rename(f"{copy}{end}")
+        others = [Path(f"{home.database}.decrypting-3-key"), Path(f"{home.database}.decrypting-notes")]
+        others[0].write_bytes(Path(f"{copies[0]}-key").read_bytes())
+        others[1].write_text("of the user")
+        assert sorted(map(str, leftovers(Config(memory_database=str(home.database))))) == sorted(
+            [*copies, *(f"{copy}-key" for copy in copies), str(others[0])]
+        )
+    with known_key(tmp_path), in_use(copies[1]):
+        Memory(home.database, blind=True).close()
+
+        left = sorted(map(str, home.database.parent.glob("*.decrypting*")))
+        assert left == [copies[1], f"{copies[1]}-key", str(others[1])]

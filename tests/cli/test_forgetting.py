@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from shepherd import encryption, kept_files
 from shepherd._native.store import HAS_CIPHERS, Connection
 from shepherd.canary import WordSearch
+from shepherd.commands.history import seal_history
+from shepherd.encryption import MemoryKey, Sealer
 from shepherd.memory import Memory, hot
 from shepherd.sequences import sequence_of
 from shepherd.types import Message
@@ -250,16 +253,37 @@ def test_an_audit_opens_what_the_key_of_the_memory_opens(shepherd, home, told, m
         found = json.loads(shepherd("memory", "audit", "--canary", WORD, "--json").stdout)
         return {one["where"].rpartition("/")[2]: one["what"] for one in found}
 
-    sealed = {"memory.db-history", "1", backup.name}
+    copies = [home.database.with_name(f"memory.db{end}") for end in (".bak", "-2026-11-29", ".2")]
+    for copy in copies:
+        copy.write_bytes(backup.read_bytes())
+        copy.with_name(f"{copy.name}-key").write_bytes(home.database.with_name("memory.db-key").read_bytes())
+    sealed = {"memory.db-history", "1", backup.name, *(copy.name for copy in copies)}
     assert sealed <= places().keys()
     home.database.with_name("memory.db-hot").joinpath("1").write_bytes(bytes(100))
     backup.with_name(f"{backup.name}-key").unlink()
     backup.write_bytes(bytes([1]) * 16 + backup.read_bytes()[16:])
+    copies[0].write_bytes(zlib.compress(backup.read_bytes()))
     audit = shepherd("memory", "audit", "--canary", WORD + "x")
     said = " ".join(audit.stderr.split())
     assert audit.returncode == 1
     assert "memory.db-hot/1: it is sealed with another key" in said
     assert "memory.db.before-restore: it is encrypted, and cannot be opened" in said
+    assert "memory.db.bak: it is no database that can be read" in said
+    receipt = json.loads(shepherd("memory", "forget", told, "--receipt", "--json").stdout)["receipt"]
+    named = {left.partition(",")[0] for left in receipt["left"] if "a copy of the database" in left}
+    assert named == {str(path) for path in (backup, *copies)}
+
+
+def test_lines_that_were_sealed_before_a_plain_backup_was_restored_are_named(shepherd, home, told) -> None:
+    sealed = home.database.with_name("memory.db-history")
+    seal_history(home.history, sealed, Sealer(MemoryKey(bytes(32), bytes(16))))
+
+    receipt = shepherd("memory", "forget", told, "--receipt").stdout
+    audit = shepherd("memory", "audit", "--canary", WORD + "x")
+
+    assert f"not reached  3 lines of another key in {sealed}" in receipt
+    assert audit.returncode == 1
+    assert f"{sealed}: 3 of its lines have another key" in " ".join(audit.stderr.split())
 
 
 def test_a_program_that_reads_meanwhile_is_named(shepherd, home, told) -> None:

@@ -12,9 +12,11 @@ from shepherd.commands.history import (
     LineHistory,
     adopt_copy,
     copy_history,
+    count_foreign_lines,
     drop_copies,
     open_history,
     seal_history,
+    sealed_lines,
 )
 from shepherd.encryption import MemoryKey, Sealer
 
@@ -178,3 +180,24 @@ def test_lines_that_a_killed_run_has_moved_are_not_moved_twice(tmp_path):
         opened(plain).append_string(line)
     adopt_copy(sealed, None, plain)
     assert lines(opened(plain)) == ["three", "two", "one", "zero"]
+
+
+def test_lines_of_a_third_key_stay_when_the_memory_gets_another_one(tmp_path):
+    older, one, new = (Sealer(MemoryKey(bytes([n]) * 32, bytes(16))) for n in (1, 2, 3))
+    plain, sealed = tmp_path / "history", tmp_path / "sealed"
+    for line, sealer in (("first", older), ("second", one), ("third", older)):
+        opened(plain).append_string(line)
+        seal_history(plain, sealed, sealer)
+
+    copy_history(sealed, one, new)
+    adopt_copy(sealed, new, plain)
+
+    assert (sealed_lines(sealed, older), sealed_lines(sealed, new)) == (["first", "third"], ["second"])
+    assert (count_foreign_lines(sealed, new), count_foreign_lines(sealed, None)) == (2, 3)
+    copy_history(sealed, new, None)
+    adopt_copy(sealed, None, plain)
+    assert lines(opened(plain)) == ["second"]
+    for key in (new, None):  # the memory has a key of which there is no line
+        copy_history(sealed, one, key)
+        adopt_copy(sealed, key, plain)
+        assert sealed_lines(sealed, older) == ["first", "third"]

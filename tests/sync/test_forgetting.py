@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import socket
 import zlib
 from unittest.mock import patch
 
@@ -9,7 +11,7 @@ import pytest
 
 from shepherd.errors import StoreError
 from shepherd.memory import Receipt
-from shepherd.sync import forget_unwritten, sealed_texts, segments
+from shepherd.sync import forget_unwritten, leave, sealed_texts, segments
 from shepherd.sync.folder import unlock
 from tests.sync.replicas import NOW, PASSPHRASE, Machine, settle
 
@@ -175,3 +177,49 @@ def test_what_waits_for_the_folder_is_forgotten_too_and_the_rest_is_written_late
     later = Receipt()
     a.memory.delete_memories([a.memory.store_memory("never", "written")], receipt=later)
     assert later.left == []
+
+
+def test_a_receipt_names_the_machine_whose_files_have_the_text(machines):
+    a, b = machines("a", "b")
+    b.memory.store_memory("forgotten", "canaryone")
+    b.memory.store_memory("kept", "canarykept")
+    settle([b, a], 1)
+    a.memory.transactions.cleaners.append(forget_unwritten)
+    [one] = [memory for memory in a.memory.list_memories() if memory.answer == "canaryone"]
+    receipt, later = Receipt(), Receipt()
+
+    a.memory.delete_memories([one.id], receipt=receipt)
+
+    [left] = receipt.left
+    assert left.startswith(f"files of {socket.gethostname()} in the sync folder {a.folder}, until shepherd")
+    settle([a, b], 2)
+    assert "canaryone" not in texts_of(a)
+    a.memory.delete_memories([a.memory.store_memory("never", "written")], receipt=later)
+    assert later.left == []
+
+
+def test_files_in_a_folder_that_the_memory_has_left_are_named_until_they_are_gone(machines):
+    [a] = machines("a")
+    one, two, three = (a.memory.store_memory(f"question {n}", "canary") for n in range(3))
+    a.sync()
+    store, machine = a.memory.transactions, a.id()
+    store.cleaners.append(forget_unwritten)
+
+    def left(forgotten: int) -> list[str]:
+        receipt = Receipt()
+        a.memory.delete_memories([forgotten], receipt=receipt)
+        return receipt.left
+
+    assert leave(a.memory)
+    assert [line.partition(":")[0] for line in left(one)] == [f"the files {machine}-*.shpseg in {a.folder}"]
+    [sealed] = sealed_texts(store)
+    assert (sealed.text, "shepherd sync --leave" in sealed.why) == (None, True)
+    assert not leave(a.memory)
+    assert list(sealed_texts(store)) == [sealed]
+    for file in a.folder.glob("*.shpseg"):
+        file.unlink()
+    assert left(two) == list(sealed_texts(store)) == []
+    shutil.rmtree(a.folder)
+    assert "if the folder is gone for good" in left(three)[0]
+    assert not leave(a.memory)
+    assert list(sealed_texts(store)) == []

@@ -177,7 +177,7 @@ def _readable(
     That is the backup itself, or what the keys of its users make of it.
     """
     from shepherd.memory.database import free_name
-    from shepherd.memory.overwriting import remove_copy
+    from shepherd.memory.overwriting import DECRYPTING, in_use, remove_copy
     from shepherd.memory.restore import check_backup
     from shepherd.memory.restore_by_user import has_keys, is_by_user, unsealed
 
@@ -201,12 +201,13 @@ def _readable(
             hint="add --keys and the newest file that shepherd memory backup --keys has written",
         )
     database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    copy = free_name(f"{database}.decrypting")
+    copy = free_name(f"{database.absolute()}{DECRYPTING}")
     try:
         with working(screen, "decrypting the backup"):
             left = unsealed(str(backup), str(keys), copy)
             check_backup(copy)
-        yield Path(copy), left
+        with in_use(copy):  # while the user is asked, somebody may open the memory
+            yield Path(copy), left
     finally:
         remove_copy(copy)
         Path(f"{copy}-key").unlink(missing_ok=True)

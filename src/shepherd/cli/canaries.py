@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -12,7 +13,7 @@ from shepherd.cli.progress import working
 from shepherd.commands.screen import Screen, counted
 from shepherd.encryption import Sealer, looks_encrypted
 from shepherd.errors import UsageError
-from shepherd.stored_files import StoredFile, database_file, stored_files
+from shepherd.stored_files import StoredFile, database_file, is_plain, stored_files
 
 if TYPE_CHECKING:
     from shepherd.config import Config
@@ -41,6 +42,7 @@ _FREE = "left from an older version; the next shepherd memory forget or facts cl
 _READ = "another program reads the memory; when that has ended, the next forgetting overwrites it"
 _OWN = "forget it, then shepherd sync"
 _OTHER = "forget it, then shepherd sync here, and on the machine that wrote the file"
+_AS_TOKENS = "as numbers of a model's tokens; delete this folder, and the model reads them again"
 _BY_KIND = {
     "log of the database": "the next forgetting empties it, and so does closing every chat and server",
     "copy of the database": "delete this file when you no longer need it",
@@ -55,14 +57,13 @@ def search_everywhere(memory: Memory, arguments: Namespace, screen: Screen) -> i
     config = loaded_settings(arguments).config
     search = WordSearch(_word(arguments.canary), memory.schema_texts())
     with working(screen, "searching"):
-        found, unsearched = _found(config, search, memory)
+        found, unsearched, n_searched = _found(config, search, memory)
     values = [{"where": where, "what": what, "remedy": remedy} for where, what, remedy in found]
-    n_files = len(stored_files(config))
     screen.listing(
         values,
         ["where", "what it is", "how to remove it"],
         [(where, what, screen.runnable(remedy)) for where, what, remedy in found],
-        empty=f"the word is in none of {counted(n_files - len(unsearched), 'file')}",
+        empty=f"the word is in none of {counted(n_searched, 'file')}",
     )
     for where, why in unsearched:
         screen.warn(f"not searched: {where}: {why}")
@@ -79,8 +80,8 @@ def _word(given: str) -> str:
 
 def _found(
     config: Config, search: WordSearch, memory: Memory
-) -> tuple[list[tuple[str, str, str]], list[tuple[str, str]]]:
-    """Return where the word is, what that is and the remedy; and what was not searched, with the reason."""
+) -> tuple[list[tuple[str, str, str]], list[tuple[str, str]], int]:
+    """Return where the word is, with the remedy; what was not searched, and why; how many files were."""
     database = database_file(config)
     tables = memory.tables_with(search.forms)
     found = [
@@ -88,8 +89,10 @@ def _found(
         for table, n in tables.items()
     ]
     unsearched = []
+    kept: Counter[Path] = Counter()
+    files = stored_files(config)
     is_read = database is not None and _is_filled(Path(f"{database}-wal"))
-    for file in stored_files(config):
+    for file in files:
         if file.path == database and tables:
             continue
         try:
@@ -97,12 +100,18 @@ def _found(
                 found.append((str(file.path), file.what, _remedy(file, database, is_read)))
         except _UnsearchedError as error:
             unsearched.append((str(file.path), str(error)))
+        except _TokensError:
+            kept[file.path.parent] += 1
         except FileNotFoundError:  # it was a temporary one
             continue
         except OSError as error:
             unsearched.append((str(file.path), error.strerror or str(error)))
+    n_searched = len(files) - len(unsearched) - kept.total()
+    unsearched += [
+        (str(folder), f"{counted(n, 'kept conversation')} {_AS_TOKENS}") for folder, n in kept.items()
+    ]
     synced, unread = _in_sync(memory, search)
-    return found + synced, unsearched + unread
+    return found + synced, unsearched + unread, n_searched
 
 
 def _is_filled(path: Path) -> bool:
@@ -122,37 +131,42 @@ class _UnsearchedError(Exception):
     """Why a file that hides its words cannot be searched."""
 
 
+class _TokensError(Exception):
+    """A file has its words as ids of a model's tokens: only the model can tell which they are."""
+
+
 def _has(file: StoredFile, search: WordSearch, memory: Memory, *, is_database: bool) -> bool:
-    """Return whether the word is in a file. Raises _UnsearchedError, OSError."""
+    """Return whether the word is in a file. Raises _UnsearchedError, _TokensError, OSError."""
     if search.in_file(file.path):
         return True
+    if file.what == "kept conversation":
+        raise _TokensError
     sealer = memory.sealer
-    if sealer is None or is_database:
-        return not is_database and _has_copy(file, search)
+    if is_database:
+        return False
     if file.what == "log of the database":
-        if file.path.name.endswith("-wal") and _is_filled(file.path):
+        if sealer is not None and not file.path.name.endswith("-shm") and _is_filled(file.path):
             raise _UnsearchedError("it is encrypted, and a program uses it; quit every chat and server")
         return False
     if file.what == "lines typed at the prompt":
         return _has_line(file.path, search, sealer)
-    if file.what == "saved search index":
+    if sealer is not None and file.what == "saved search index":
         return _has_sealed(file.path, search, sealer)
     return _has_copy(file, search)
 
 
-def _has_line(path: Path, search: WordSearch, sealer: Sealer) -> bool:
+def _has_line(path: Path, search: WordSearch, sealer: Sealer | None) -> bool:
+    # The user's own file in the folder of states, and that of a memory that is decrypted, are not sealed.
+    if path.name.removeprefix(".").startswith("history") or path.name.endswith(".plain"):
+        return False
     # Not at the top: prompt_toolkit takes a tenth of a second.
-    from shepherd.commands.history import sealed_lines
+    from shepherd.commands.history import count_foreign_lines, sealed_lines
 
-    n_rows = len([row for row in path.read_bytes().splitlines() if row.strip()])
-    lines = sealed_lines(path, sealer)
+    lines = [] if sealer is None else sealed_lines(path, sealer)
     if any(search.in_bytes(line.encode("utf-8", "surrogatepass")) for line in lines):
         return True
-    # The user's own file beside it is not sealed.
-    if path.name.startswith("history") or path.name.endswith(".plain"):
-        return False
-    if len(lines) < n_rows:
-        raise _UnsearchedError(f"{n_rows - len(lines)} of its lines have another key")
+    if n := count_foreign_lines(path, sealer):
+        raise _UnsearchedError(f"{n} of its lines have another key")
     return False
 
 
@@ -170,6 +184,8 @@ def _has_copy(file: StoredFile, search: WordSearch) -> bool:
     with open(file.path, "rb") as opened:
         head = opened.read(100)
     if not looks_encrypted(head):
+        if file.what == "copy of the database" and not is_plain(file.path):
+            raise _UnsearchedError("it is no database that can be read; is it compressed or encrypted?")
         return False
     from shepherd._native.store import SQLiteError
     from shepherd.errors import ShepherdError
@@ -194,7 +210,7 @@ def _in_sync(memory: Memory, search: WordSearch) -> tuple[list[tuple[str, str, s
     unsearched: dict[str, str] = {}
     for one in sealed_texts(cast("MemoryStore", memory.transactions)):
         if one.text is None:
-            unsearched[one.where] = "it cannot be read; is the disk connected?"
+            unsearched[one.where] = one.why
         elif one.where not in found and search.in_bytes(one.text.encode("utf-8", "surrogatepass")):
             found[one.where] = (one.where, "written by shepherd sync", _OWN if one.is_own else _OTHER)
     return list(found.values()), list(unsearched.items())

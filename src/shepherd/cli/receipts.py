@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.parsing import loaded_settings
-from shepherd.commands.screen import Screen
-from shepherd.errors import StoreError
+from shepherd.commands.screen import Screen, counted
+from shepherd.errors import ShepherdError, StoreError
 from shepherd.paths import history_file
 from shepherd.stored_files import copies_of_database
 
 if TYPE_CHECKING:
+    from shepherd.config import Config
+    from shepherd.encryption import Sealer
     from shepherd.memory import Memory, Receipt
 
 __all__ = [
@@ -92,7 +95,9 @@ def _remove_typed(
     # Not at the top: prompt_toolkit takes a tenth of a second.
     from shepherd.commands.history_place import history_place
 
-    place, sealer = history_place(loaded_settings(arguments).config, with_memory=True)
+    config = loaded_settings(arguments).config
+    place, sealer = history_place(config, with_memory=True)
+    _note_foreign(config, sealer, receipt)
     for path in dict.fromkeys((place, history_file())):
         if path is None or not path.exists():
             continue
@@ -107,6 +112,32 @@ def _remove_typed(
                 f"{path}: {error.strerror}; it may contain what was forgotten", hint="delete this file"
             ) from error
         receipt.removed[_LINES] += n_removed
+
+
+def _note_foreign(config: Config, sealer: Sealer | None, receipt: Receipt) -> None:
+    """Name lines beside the database that nobody can read without another key."""
+    from shepherd.memory_factory import memory_file
+
+    database = memory_file(config)
+    if database is None:
+        return
+    from shepherd.commands.history_place import sealed_history_file
+
+    sealed = sealed_history_file(database)
+    if not sealed.exists():
+        return
+    from shepherd.commands.history import count_foreign_lines
+
+    try:
+        n = count_foreign_lines(sealed, sealer)
+    except OSError as error:
+        receipt.left.append(f"{sealed}: {error.strerror}; it may contain what was forgotten")
+    else:
+        if n:
+            receipt.left.append(
+                f"{counted(n, 'line')} of another key in {sealed}; delete this file when you no longer need"
+                " them"
+            )
 
 
 def typed_elsewhere(
@@ -168,4 +199,18 @@ def print_receipt(receipt: Receipt, arguments: Namespace, screen: Screen) -> Non
 
 def _copies(arguments: Namespace) -> list[str]:
     copies = copies_of_database(loaded_settings(arguments).config)
-    return [f"{path}, an older copy of the database; delete it when you no longer need it" for path in copies]
+    return [
+        f"{path}, a copy of the database; delete it when you no longer need it"
+        for path in copies
+        if not _has_keys(path)
+    ]
+
+
+def _has_keys(path: Path) -> bool:
+    """Return whether a file has the keys of users' backups, which are of no use without it."""
+    from shepherd.memory.restore_by_user import has_keys
+
+    try:
+        return has_keys(str(path))
+    except ShepherdError:
+        return False

@@ -6,7 +6,7 @@ import time
 from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from shepherd.cli.parsing import (
     Parser,
@@ -24,6 +24,7 @@ from shepherd.paths import given_path
 
 if TYPE_CHECKING:
     from shepherd.memory import Memory
+    from shepherd.memory.store import MemoryStore
     from shepherd.sync import Report
 
 __all__ = ["build_parser", "execute"]
@@ -226,9 +227,12 @@ def _remove(memory: Memory, folder: Path, arguments: Namespace, screen: Screen) 
 
 
 def _leave(memory: Memory, arguments: Namespace, screen: Screen) -> int:
-    from shepherd.sync import leave
+    from shepherd.sync import leave, left_folders
 
-    question = "End the sync of this machine? It keeps its memory, and its files stay in the folder."
+    question = (
+        "End the sync of this machine? It keeps its memory, and its files stay in the folder: delete them, or"
+        " let another machine take them over with shepherd sync --remove."
+    )
     if not agreed(question, screen, yes=arguments.yes):
         screen.note("nothing was changed")
         return 1
@@ -237,4 +241,6 @@ def _leave(memory: Memory, arguments: Namespace, screen: Screen) -> int:
         {"left": was_synced},
         note="this machine is no longer synced" if was_synced else "nothing was synced",
     )
+    for one in left_folders(cast("MemoryStore", memory.transactions)):
+        screen.note(str(one))
     return 0

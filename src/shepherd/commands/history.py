@@ -27,6 +27,7 @@ __all__ = [
     "LineHistory",
     "adopt_copy",
     "copy_history",
+    "count_foreign_lines",
     "drop_copies",
     "open_history",
     "remove_lines",
@@ -35,7 +36,8 @@ __all__ = [
 ]
 
 _PURPOSE = "prompt history"
-# Copies beside a sealed file: for a memory that will be plain, and for one with another key.
+# Copies beside a sealed file: for a memory that will be plain, and for one with another key. Beside a plain
+# one, the other copy has the lines of a third key, which stay sealed.
 _COPIES = (".plain", ".resealed")
 
 
@@ -74,23 +76,40 @@ def seal_history(plain: Path, sealed: Path, sealer: Sealer) -> None:
 def copy_history(sealed: Path, old: Sealer, new: Sealer | None) -> None:
     """Copy the lines of a sealed file: sealed with another key, or plain. A file without any is deleted.
 
-    Raises OSError.
+    Lines of yet another key, such as that of an older backup, stay sealed as they are. Raises OSError.
     """
     drop_copies(sealed)
-    lines = _lines(_SealedFile(sealed, old))
-    if not lines:
-        remove(sealed)
+    source, rows = _SealedFile(sealed, old), _rows(sealed)
+    lines = [source.opened(row) for row in rows]
+    if not any(line is not None for line in lines):
+        if not rows:
+            remove(sealed)
         return
-    copy = _copy_of(sealed, new)
-    descriptor = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    foreign = [row for row, line in zip(rows, lines, strict=True) if line is None]
     try:
-        target = FileHistory(str(copy)) if new is None else _SealedFile(copy, new)
-        for line in lines:
-            target.store_string(line)
-        os.fsync(descriptor)
+        with _created(_copy_of(sealed, new)) as copy:
+            target = FileHistory(str(copy)) if new is None else _SealedFile(copy, new)
+            for row, line in zip(rows, lines, strict=True):
+                if line is not None:
+                    target.store_string(line)
+                elif isinstance(target, _SealedFile):
+                    target.store_row(row)
+        if new is None and foreign:
+            with _created(_copy_of(sealed, old)) as copy:
+                for row in foreign:
+                    _SealedFile(copy, old).store_row(row)
     except BaseException:
-        remove(copy)
+        drop_copies(sealed)
         raise
+
+
+@contextlib.contextmanager
+def _created(path: Path) -> Iterator[Path]:
+    """Create a file for the block to append to, and write that to the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        yield path
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -104,7 +123,11 @@ def adopt_copy(sealed: Path, sealer: Sealer | None, plain: Path) -> None:
     with locked(copy.parent):  # two programs may begin at once
         if sealer is None and copy.exists():
             _add_plain(_lines(FileHistory(str(copy))), plain)
-            remove(sealed)
+            foreign = sealed.with_name(f"{sealed.name}{_COPIES[True]}")
+            if foreign.exists():
+                replace(foreign, sealed)
+            else:
+                remove(sealed)
             remove(copy)
         elif sealer is not None and _lines(_SealedFile(copy, sealer)):
             replace(copy, sealed)
@@ -119,6 +142,20 @@ def drop_copies(sealed: Path) -> None:
 def sealed_lines(path: Path, sealer: Sealer) -> list[str]:
     """Return the lines of a sealed file, without those of another key. Raises OSError."""
     return _lines(_SealedFile(path, sealer))
+
+
+def count_foreign_lines(path: Path, sealer: Sealer | None) -> int:
+    """Return how many lines of a sealed file have another key; without a sealer all. Raises OSError."""
+    rows = _rows(path)
+    return len(rows) if sealer is None else sum(_SealedFile(path, sealer).opened(row) is None for row in rows)
+
+
+def _rows(path: Path) -> list[bytes]:
+    """Return the rows of a sealed file, the oldest first; none without the file. Raises OSError."""
+    try:
+        return [row for row in path.read_bytes().splitlines() if row.strip()]
+    except FileNotFoundError:
+        return []
 
 
 def _copy_of(sealed: Path, sealer: Sealer | None) -> Path:
@@ -221,7 +258,11 @@ class _SealedFile(History):
 
     def store_string(self, string: str) -> None:
         """Append a line."""
-        row = base64.b64encode(self._sealer.seal(string.encode(), _PURPOSE)) + b"\n"
+        self.store_row(base64.b64encode(self._sealer.seal(string.encode(), _PURPOSE)))
+
+    def store_row(self, row: bytes) -> None:
+        """Append a line that is sealed already."""
+        row += b"\n"
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             if os.write(descriptor, row) < len(row):

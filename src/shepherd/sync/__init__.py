@@ -6,13 +6,14 @@ Depends on memory, knowledge and encryption; knows nothing of models and convers
 from __future__ import annotations
 
 from shepherd.sync.folder import Folder
-from shepherd.sync.forgetting import SealedText, forget_unwritten, sealed_texts
+from shepherd.sync.forgetting import LeftFolder, SealedText, forget_unwritten, left_folders, sealed_texts
 from shepherd.sync.records import Conflict, Machine, Report
 from shepherd.sync.run import begins, last_folder, leave, remove, status, sync, unwritten
 
 __all__ = [
     "Conflict",
     "Folder",
+    "LeftFolder",
     "Machine",
     "Report",
     "SealedText",
@@ -20,6 +21,7 @@ __all__ = [
     "forget_unwritten",
     "last_folder",
     "leave",
+    "left_folders",
     "remove",
     "sealed_texts",
     "status",

@@ -23,6 +23,7 @@ from shepherd.paths import locked
 from shepherd.sync import folder as folders
 from shepherd.sync import incoming, outgoing, segments, settings, tables
 from shepherd.sync.folder import Folder
+from shepherd.sync.forgetting import left_folders
 from shepherd.sync.records import KINDS, Machine, Operation, Register, Report
 from shepherd.sync.registers import Replica
 from shepherd.transactions import Connection
@@ -472,12 +473,23 @@ def remove(memory: Memory, path: Path, machine: str) -> None:
 
 
 def leave(memory: Memory) -> bool:
-    """End the sync of this memory, which keeps all that it has; return whether it was synced."""
+    """End the sync of this memory, which keeps all that it has; return whether it was synced.
+
+    Which folder has its files is noted; if it was not synced, folders that are gone are forgotten.
+    """
     store = _store(memory)
+    left = [one for one in left_folders(store) if one.is_there]
 
     def drop(connection: Connection) -> bool:
-        was_synced = tables.exists(connection)
+        if not tables.exists(connection):
+            tables.drop_left(connection)
+            for one in left:
+                tables.note_left(connection, one.machine, str(one.path))
+            return False
+        state = tables.get(connection)
+        for machine in (state["machine"], *state.get("former", "").split()):
+            tables.note_left(connection, machine, state.get("path", ""))
         tables.drop(connection)
-        return was_synced
+        return True
 
     return store.write(memory.user_id, drop)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.transactions import Connection
 
-__all__ = ["create", "drop", "exists", "get", "put"]
+__all__ = ["create", "drop", "drop_left", "exists", "get", "left", "note_left", "put"]
 
 # sync_state: folder, key, machine, user, place in the own segments. sync_log: changes that are not written
 # yet, with the time in milliseconds; note: of a deleted memory, the hash of its text. sync_rows: registers,
@@ -59,6 +59,10 @@ _TABLES = (
         PRIMARY KEY(segment, frame))""",
 )
 _NAMES = ("sync_state", "sync_log", "sync_rows", "sync_seen", "sync_own", "sync_outbox")
+# Keys in `meta` have behind this the id that this memory had as a machine, a blank, and the path of a folder
+# that it has left, with the files of that machine.
+_LEFT = "sync_left/"
+_IS_LEFT = "key >= 'sync_left/' AND key < 'sync_left0'"
 _NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
 _NODE_COLUMNS = (
     "kind, title, link, event_date, updated_at, content_hash, metadata, description, notes, source_text"
@@ -147,3 +151,22 @@ def put(connection: Connection, values: dict[str, str]) -> None:
         " ON CONFLICT(key) DO UPDATE SET value = excluded.value",
         list(values.items()),
     )
+
+
+def note_left(connection: Connection, machine: str, path: str) -> None:
+    """Record that files of this memory stay in a folder."""
+    connection.execute(
+        "INSERT INTO meta(key, value) VALUES(?, 1) ON CONFLICT DO NOTHING", (f"{_LEFT}{machine} {path}",)
+    )
+
+
+def left(connection: Connection) -> list[tuple[str, str]]:
+    """Return the ids and the folders that `note_left` has recorded."""
+    rows = connection.execute(f"SELECT key FROM meta WHERE {_IS_LEFT} ORDER BY key")
+    found = [key.removeprefix(_LEFT).partition(" ") for (key,) in rows]
+    return [(machine, path) for machine, _, path in found]
+
+
+def drop_left(connection: Connection) -> None:
+    """Forget which folders have files of this memory."""
+    connection.execute(f"DELETE FROM meta WHERE {_IS_LEFT}")
