@@ -167,7 +167,7 @@ def test_a_receipt_says_what_was_removed_and_what_was_not(memory):
     lines = out.splitlines()
     assert "removed      memories: 1" in lines
     assert "overwritten  their words in the search index, their pages in the database, and its log" in lines
-    assert lines[-2].startswith(f"not reached  {memory.stats().path}.before-restore, an older copy")
+    assert lines[-2].startswith(f"not reached  {memory.stats().path}.before-restore, a copy of the database;")
     assert lines[-1] == f"not reached  {receipts._ELSEWHERE}"
     assert err == "1 memory forgotten\n"
 

@@ -109,4 +109,6 @@ def test_a_sync_says_what_it_did_and_how_it_is(memory, folder, tmp_path):
     code, _, err = run("--leave", typed="n")
     assert (code, err.endswith("nothing was changed\n")) == (1, True)
     assert json.loads(run("--leave", "-y", "--json")[1]) == {"left": True}
-    assert run("--leave", "-y")[2] == "nothing was synced\n"
+    told, left = run("--leave", "-y")[2].splitlines()
+    assert told == "nothing was synced"
+    assert left.endswith("this memory wrote them before shepherd sync --leave; delete them")

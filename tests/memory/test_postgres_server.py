@@ -385,7 +385,7 @@ def test_statement_that_takes_too_long_is_stopped(
     )
 
     with (
-        Memory(f"{url}&options=-cstatement_timeout=100", user_id="steve") as hasty,
+        Memory(f"{url}&options=-cstatement_timeout=1000", user_id="steve") as hasty,
         pytest.raises(StoreLockedError, match="took too long"),
     ):
         hasty.search("dog")

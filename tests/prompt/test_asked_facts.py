@@ -379,6 +379,7 @@ def test_a_question_of_others_is_told_from_one_of_the_fact(question, key, of_oth
         ("Elsa is allergic to wool.", "sister_allergy", False),
         ("You live in Oulu.", "sister_location", True),
         ("You live in Turku.", "location", False),
+        ("Your notes say: Wash wool by hand.", "sister_allergy", False),
         ("You have a cat called Pebble.", "cat_name", False),
     ],
 )

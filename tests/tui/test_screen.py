@@ -5,9 +5,11 @@ A change that is meant is taken over with SHEPHERD_UPDATE_SNAPSHOTS=1, and looke
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -258,9 +260,14 @@ def test_what_takes_time_at_the_end_is_shown_on_the_normal_screen(home, endless_
     child.expect("memory on")
     child.send("My dog is called Rex\r")
     child.expect(r"(?s).{3000}")
-    child.send("\x11")  # Ctrl-Q
-    child.expect(r"\x1b\[\?1049l")  # the normal screen is back
-    child.expect("ending the conversation|saving the conversation|learning from your last messages")
+    [database] = home.rglob("memory.db")
+    with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute(
+            "BEGIN IMMEDIATE"
+        )  # another program writes, so that the conversation can't be saved yet
+        child.send("\x11")  # Ctrl-Q
+        child.expect(r"\x1b\[\?1049l")  # the normal screen is back
+        child.expect("ending the conversation|saving the conversation|learning from your last messages")
     child.expect(pexpect.EOF)
     child.close()
 

@@ -343,6 +343,8 @@ def is_given_to_user(sentence: str, fact: Fact, facts: Sequence[Fact]) -> bool:
     one = next(one for one in Known(facts).profiles if one.fact.key == fact.key)
     if not one.relations or one.is_bare or not _SAYS_YOU.search(sentence):
         return False
+    if ": " in sentence:  # "Your notes say: Heat it to 79 degrees."
+        return False
     said = content_words(in_question(sentence))
     return not any(relation_of(word) or word in one.names for word in said)
 
