@@ -5,11 +5,9 @@ A change that is meant is taken over with SHEPHERD_UPDATE_SNAPSHOTS=1, and looke
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -20,6 +18,7 @@ import pexpect
 import pytest
 from textual.widgets._footer import FooterKey
 
+from shepherd._native.store import Connection
 from shepherd.config.file import load
 from shepherd.memory import Memory
 from shepherd.memory_factory import open_memory
@@ -261,7 +260,7 @@ def test_what_takes_time_at_the_end_is_shown_on_the_normal_screen(home, endless_
     child.send("My dog is called Rex\r")
     child.expect(r"(?s).{3000}")
     [database] = home.rglob("memory.db")
-    with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
+    with Connection(str(database)) as other:
         other.execute(
             "BEGIN IMMEDIATE"
         )  # another program writes, so that the conversation can't be saved yet
