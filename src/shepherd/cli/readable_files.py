@@ -1,4 +1,4 @@
-"""What stays readable beside a memory that has become encrypted: it is sealed, deleted or named."""
+"""Files beside a memory that has become encrypted and that are still readable: seal, delete or name them."""
 
 from __future__ import annotations
 

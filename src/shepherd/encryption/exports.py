@@ -3,7 +3,7 @@
     {"type": "shepherd-encrypted-export", "version": 1, "of": "memory", "kdf": …, "salt": …, "cost": …}
     a sealed file                   its key by Argon2id, its purpose "export of memory"; see sealing.py
 
-The first line is JSON as in every other export, so that whoever reads it can say what the file is.
+The first line is JSON as in every other export, so that any program can tell what the file is.
 """
 
 from __future__ import annotations
